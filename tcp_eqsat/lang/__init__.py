@@ -1,0 +1,1 @@
+"""The language: types, sizes, scalar functions, programs, operations and their meaning."""
