@@ -1,0 +1,272 @@
+"""Scalar operations and functions: what an elementwise operation, a reduction or a fold does to its elements.
+
+One `ScalarOp` is everything a scalar operation is: its typing rule, its NumPy reference, how a back end emits it,
+its derivative and its documentation. `SCALAR_OPS` is the table; `lang/scalar_table.py` fills it.
+A `ScalarFunction` composes scalar operations over parameters; it is interned, so equal functions are one object.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tcp_eqsat.errors import TypeMismatch, UnknownName
+from tcp_eqsat.lang.types import DType, Kind
+
+Number = bool | int | float
+
+
+class _NotDifferentiable:
+    """The explicit absence of a derivative: cotangents stop here (they are zero)."""
+
+    def __repr__(self) -> str:
+        return "NOT_DIFFERENTIABLE"
+
+
+NOT_DIFFERENTIABLE: Final = _NotDifferentiable()
+
+Derivative = Callable[..., tuple["ScalarExpr | None", ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarOp:
+    """One scalar operation. Equality is identity; operations are interned by name.
+
+    infer       operand dtypes -> result dtype; raises TypeMismatch
+    reference   arrays of the operand dtypes -> array of the result dtype, elementwise (the definition)
+    emit        (builder, *values) -> value
+    derivative  (cotangent, *operands) -> one ScalarExpr per operand (None: no contribution), or NOT_DIFFERENTIABLE
+    identity    dtype -> the value a reduction by this operation starts from, for associative commutative operations
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    infer: Callable[..., DType] = field(repr=False)
+    reference: Callable[..., np.ndarray] = field(repr=False)
+    emit: Callable[..., Any] = field(repr=False)
+    derivative: Derivative | _NotDifferentiable = field(repr=False)
+    doc: str = field(repr=False)
+    commutative: bool = False
+    identity: Callable[[DType], Number] | None = field(default=None, repr=False)
+
+    @property
+    def arity(self) -> int:
+        return len(self.operands)
+
+    def result_dtype(self, *operands: DType) -> DType:
+        """The dtype of the result; raises TypeMismatch with the operation's name."""
+        if len(operands) != self.arity:
+            raise TypeMismatch(f"{self.name} requires {self.arity} operands, got {len(operands)}")
+        return self.infer(*operands)
+
+
+SCALAR_OPS: dict[str, ScalarOp] = {}
+
+
+def scalar_op(name: str, operands: str, **definition: Any) -> ScalarOp:
+    """Define a scalar operation and enter it in the table."""
+    if name in SCALAR_OPS:
+        raise ValueError(f"scalar operation {name} is defined twice")
+    if not definition["doc"].strip():
+        raise ValueError(f"scalar operation {name} has no documentation")
+    op = ScalarOp(name, tuple(operands.split()), **definition)
+    SCALAR_OPS[name] = op
+    return op
+
+
+def scalar_op_named(name: str) -> ScalarOp:
+    """The scalar operation called `name`; raises UnknownName."""
+    try:
+        return SCALAR_OPS[name]
+    except KeyError:
+        raise UnknownName(f"unknown scalar operation {name!r}") from None
+
+
+class ScalarExpr:
+    """A scalar expression: a parameter, a literal, or an operation applied to expressions. Interned.
+
+    Python's operators build expressions, so that a derivative reads as mathematics.
+    """
+
+    __slots__ = ("__weakref__", "dtype")
+    dtype: DType
+
+    def _lift(self, other: ScalarExpr | Number) -> ScalarExpr:
+        return other if isinstance(other, ScalarExpr) else literal(other, self.dtype)
+
+    def __add__(self, other: ScalarExpr | Number) -> ScalarExpr:
+        return apply("add", self, self._lift(other))
+
+    def __radd__(self, other: Number) -> ScalarExpr:
+        return apply("add", self._lift(other), self)
+
+    def __sub__(self, other: ScalarExpr | Number) -> ScalarExpr:
+        return apply("subtract", self, self._lift(other))
+
+    def __rsub__(self, other: Number) -> ScalarExpr:
+        return apply("subtract", self._lift(other), self)
+
+    def __mul__(self, other: ScalarExpr | Number) -> ScalarExpr:
+        return apply("multiply", self, self._lift(other))
+
+    def __rmul__(self, other: Number) -> ScalarExpr:
+        return apply("multiply", self._lift(other), self)
+
+    def __truediv__(self, other: ScalarExpr | Number) -> ScalarExpr:
+        return apply("divide", self, self._lift(other))
+
+    def __rtruediv__(self, other: Number) -> ScalarExpr:
+        return apply("divide", self._lift(other), self)
+
+    def __neg__(self) -> ScalarExpr:
+        return apply("negative", self)
+
+    @property
+    def operands(self) -> tuple[ScalarExpr, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False, slots=True, init=False)
+class ScalarParameter(ScalarExpr):
+    index: int
+
+    def __init__(self, index: int, dtype: DType) -> None:
+        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "dtype", dtype)
+
+
+@dataclass(frozen=True, eq=False, slots=True, init=False)
+class ScalarLiteral(ScalarExpr):
+    """A constant, kept by its bits: -0.0 is not 0.0, and one NaN is one NaN."""
+
+    bits: bytes
+
+    def __init__(self, bits: bytes, dtype: DType) -> None:
+        object.__setattr__(self, "bits", bits)
+        object.__setattr__(self, "dtype", dtype)
+
+    @property
+    def value(self) -> Any:
+        """The constant as a NumPy scalar."""
+        return np.frombuffer(self.bits, self.dtype.numpy)[0]
+
+
+@dataclass(frozen=True, eq=False, slots=True, init=False)
+class ScalarApply(ScalarExpr):
+    op: ScalarOp
+    arguments: tuple[ScalarExpr, ...]
+
+    def __init__(self, op: ScalarOp, arguments: tuple[ScalarExpr, ...], dtype: DType) -> None:
+        object.__setattr__(self, "op", op)
+        object.__setattr__(self, "arguments", arguments)
+        object.__setattr__(self, "dtype", dtype)
+
+    @property
+    def operands(self) -> tuple[ScalarExpr, ...]:
+        return self.arguments
+
+
+@functools.lru_cache(maxsize=None)
+def parameter(index: int, dtype: DType) -> ScalarParameter:
+    return ScalarParameter(index, dtype)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _literal(bits: bytes, dtype: DType) -> ScalarLiteral:
+    return ScalarLiteral(bits, dtype)
+
+
+def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
+    """The bits of `value` in `dtype`; raises TypeMismatch where an integer does not fit or would be rounded."""
+    if dtype.kind is not Kind.FLOAT:
+        if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+            raise TypeMismatch(f"a literal of dtype {dtype} must be an integer, got {value}")
+        number = int(value)
+        info = (0, 1) if dtype.kind is Kind.BOOL else (np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max)
+        if not info[0] <= number <= info[1]:
+            raise TypeMismatch(f"a literal of dtype {dtype} must be in {info[0]}..{info[1]}, got {number}")
+        return np.array(number, dtype.numpy).tobytes()
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.array(value).astype(dtype.numpy)
+    if np.isnan(array):
+        array = np.array(np.nan, dtype.numpy)
+    return array.tobytes()
+
+
+def literal(value: Number | np.generic, dtype: DType) -> ScalarLiteral:
+    """A constant of `dtype`; a float is rounded to nearest even."""
+    return _literal(encode_number(value, dtype), dtype)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _apply(op: ScalarOp, arguments: tuple[ScalarExpr, ...]) -> ScalarApply:
+    return ScalarApply(op, arguments, op.result_dtype(*(x.dtype for x in arguments)))
+
+
+def apply(op: ScalarOp | str, *arguments: ScalarExpr) -> ScalarApply:
+    """The operation applied to expressions; raises TypeMismatch where it does not type."""
+    return _apply(scalar_op_named(op) if isinstance(op, str) else op, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """A scalar function: parameter dtypes and one result expression over `ScalarParameter`s. Closed."""
+
+    parameters: tuple[DType, ...]
+    result: ScalarExpr
+
+    @property
+    def dtype(self) -> DType:
+        return self.result.dtype
+
+    @property
+    def single_op(self) -> ScalarOp | None:
+        """The operation, when the function is one operation applied to all parameters in order."""
+        body = self.result
+        if isinstance(body, ScalarApply) and body.arguments == tuple(
+            parameter(i, dtype) for i, dtype in enumerate(self.parameters)
+        ):
+            return body.op
+        return None
+
+    def walk(self) -> Iterator[ScalarExpr]:
+        """Every distinct subexpression, operands before users."""
+        seen: set[ScalarExpr] = set()
+        stack: list[tuple[ScalarExpr, bool]] = [(self.result, False)]
+        while stack:
+            expr, expanded = stack.pop()
+            if expanded:
+                yield expr
+            elif expr not in seen:
+                seen.add(expr)
+                stack.append((expr, True))
+                stack.extend((x, False) for x in reversed(expr.operands) if x not in seen)
+
+    def evaluate(self, *operands: np.ndarray) -> np.ndarray:
+        """The function's value by the NumPy references, elementwise."""
+        values: dict[ScalarExpr, Any] = {}
+        for expr in self.walk():
+            match expr:
+                case ScalarParameter():
+                    values[expr] = operands[expr.index]
+                case ScalarLiteral():
+                    values[expr] = expr.value
+                case ScalarApply():
+                    values[expr] = evaluate_op(expr.op, expr.dtype, *(values[x] for x in expr.arguments))
+        return np.broadcast_to(values[self.result], np.broadcast_shapes(*(np.shape(x) for x in operands)))
+
+
+def evaluate_op(op: ScalarOp, dtype: DType, *operands: Any) -> np.ndarray:
+    """One operation on arrays by its reference, with the floating-point warnings off."""
+    with np.errstate(all="ignore"):
+        return np.asarray(op.reference(*operands), dtype.numpy)
+
+
+@functools.lru_cache(maxsize=None)
+def function_of(op: ScalarOp, *dtypes: DType) -> ScalarFunction:
+    """The scalar function that applies `op` to its parameters in order."""
+    return ScalarFunction(dtypes, apply(op, *(parameter(i, dtype) for i, dtype in enumerate(dtypes))))
