@@ -1,0 +1,152 @@
+"""The table of tensor operations. Everything an operation is, in one place, every field required.
+
+Type inference, the e-graph's constructors, the NumPy reference, the loops, derivatives, text and documentation
+all derive from an `Op`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tcp_eqsat.errors import TypeMismatch, UnknownName
+from tcp_eqsat.lang.dims import Size, evaluate, substitute
+from tcp_eqsat.lang.pointful import Expr
+from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, _NotDifferentiable
+from tcp_eqsat.lang.types import Shape, TensorType, Type
+
+Vjp = Callable[[Node, Node], tuple["Node | None", ...]]
+
+
+class _Expanded:
+    """In place of a meaning: the operation is defined by what `expand` turns it into."""
+
+    def __repr__(self) -> str:
+        return "EXPANDED"
+
+
+EXPANDED: Final = _Expanded()
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One tensor operation. Equality is identity.
+
+    arity       number of operands, or None for any number
+    attributes  the frozen dataclass of its attributes, or None
+    infer       (operand types, attributes) -> result type; raises TypeMismatch or ShapeMismatch
+    reference   (attributes, result type, *arrays) -> array; sizes in attributes and type are ints by then
+    pointful    (attributes, operand types, result type) -> Expr
+    derivative  (node, cotangent of its result) -> cotangent of each operand (None: none), or NOT_DIFFERENTIABLE
+    expand      node -> an equal node of other operations, for operations defined by a body (reference, pointful
+                form and derivative are EXPANDED then)
+    """
+
+    name: str
+    arity: int | None
+    attributes: type | None
+    infer: Callable[[tuple[Type, ...], Any], Type] = field(repr=False)
+    reference: Callable[..., np.ndarray] | _Expanded = field(repr=False)
+    pointful: Callable[[Any, tuple[TensorType, ...], TensorType], Expr] | _Expanded = field(repr=False)
+    derivative: Vjp | _NotDifferentiable | _Expanded = field(repr=False)
+    doc: str = field(repr=False)
+    expand: Callable[[Node], Node] | None = field(default=None, repr=False)
+
+    def infer_type(self, operands: tuple[Type, ...], attributes: Any) -> Type:
+        """The result type; raises TypeMismatch for a wrong number of operands or kind of attributes."""
+        if self.arity is not None and len(operands) != self.arity:
+            raise TypeMismatch(f"{self.name} requires {self.arity} operands, got {len(operands)}")
+        if self.attributes is None:
+            if attributes is not None:
+                raise TypeMismatch(f"{self.name} takes no attributes, got {attributes}")
+        elif not isinstance(attributes, self.attributes):
+            raise TypeMismatch(f"{self.name} requires {self.attributes.__name__}, got {attributes!r}")
+        return self.infer(operands, attributes)
+
+
+OPS: dict[str, Op] = {}
+
+
+def define_op(name: str, **definition: Any) -> Op:
+    """Define an operation and enter it in the table."""
+    if name in OPS:
+        raise ValueError(f"operation {name} is defined twice")
+    if not definition["doc"].strip():
+        raise ValueError(f"operation {name} has no documentation")
+    op = Op(name, **definition)
+    OPS[name] = op
+    return op
+
+
+def op_named(name: str) -> Op:
+    """The operation called `name`; raises UnknownName."""
+    try:
+        return OPS[name]
+    except KeyError:
+        raise UnknownName(f"unknown operation {name!r}") from None
+
+
+def tensor_types(name: str, operands: tuple[Type, ...]) -> tuple[TensorType, ...]:
+    """The operand types, which must all be tensors; raises TypeMismatch."""
+    for number, found in enumerate(operands):
+        if not isinstance(found, TensorType):
+            raise TypeMismatch(f"{name} requires tensors, operand {number} is {found}")
+    return typing.cast(tuple[TensorType, ...], operands)
+
+
+@functools.lru_cache(maxsize=None)
+def size_fields(attributes: type) -> tuple[str, ...]:
+    """The names of an attribute class's fields that hold sizes (annotated Size, Shape or TensorType)."""
+    hints = typing.get_type_hints(attributes)
+    return tuple(
+        f.name for f in dataclasses.fields(attributes) if hints[f.name] in (Size, Shape, TensorType)
+    )
+
+
+def map_sizes(value: Any, change: Callable[[Size], Size]) -> Any:
+    """A size, shape or tensor type with `change` applied to every size."""
+    if isinstance(value, tuple):
+        return tuple(map(change, value))
+    if isinstance(value, TensorType):
+        return TensorType(value.dtype, tuple(map(change, value.shape)))
+    return change(value)
+
+
+def map_attribute_sizes(attributes: Any, change: Callable[[Size], Size]) -> Any:
+    """Attributes with `change` applied to every size in them."""
+    if attributes is None:
+        return None
+    names = size_fields(type(attributes))
+    if not names:
+        return attributes
+    changed = {name: map_sizes(getattr(attributes, name), change) for name in names}
+    return dataclasses.replace(attributes, **changed)
+
+
+def bind_sizes(value: Any, bindings: Mapping[str, int]) -> Any:
+    """A shape, type or attributes with symbols replaced by numbers."""
+    change = functools.partial(evaluate, bindings=bindings)
+    if dataclasses.is_dataclass(value) and not isinstance(value, TensorType):
+        return map_attribute_sizes(value, change)
+    return map_sizes(value, change)
+
+
+def substitute_sizes(value: Any, mapping: Mapping[str, Size]) -> Any:
+    """A shape, type or attributes with symbols replaced by sizes."""
+    change = functools.partial(substitute, mapping=mapping)
+    if dataclasses.is_dataclass(value) and not isinstance(value, TensorType):
+        return map_attribute_sizes(value, change)
+    return map_sizes(value, change)
+
+
+__all__ = [
+    "EXPANDED", "NOT_DIFFERENTIABLE", "OPS", "Op", "bind_sizes", "define_op", "map_attribute_sizes",
+    "op_named", "size_fields", "substitute_sizes", "tensor_types",
+]

@@ -1,0 +1,69 @@
+"""Where values come from: parameters, constants, index ramps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.op import NOT_DIFFERENTIABLE, define_op
+from tcp_eqsat.lang.ops.attributes import ConstantAttributes, IotaAttributes, ParameterAttributes
+from tcp_eqsat.lang.pointful import Expr, Literal, Operand, Position, axis_index
+from tcp_eqsat.lang.scalar import literal
+from tcp_eqsat.lang.types import Kind, TensorType, Type
+
+
+def _no_reference(attributes: ParameterAttributes, result: TensorType) -> np.ndarray:
+    raise TypeMismatch(f"parameter {attributes.name} has no value of its own")
+
+
+def _parameter_pointful(attributes: ParameterAttributes, operands: Any, result: TensorType) -> Expr:
+    return Operand(0, tuple(map(axis_index, range(result.rank))), result.dtype)
+
+
+parameter_op = define_op(
+    "parameter", arity=0, attributes=ParameterAttributes,
+    infer=lambda operands, attributes: attributes.type,
+    reference=_no_reference, pointful=_parameter_pointful, derivative=NOT_DIFFERENTIABLE,
+    doc="A tensor that the caller provides.",
+)
+
+
+def _constant_pointful(attributes: ConstantAttributes, operands: Any, result: TensorType) -> Expr:
+    if attributes.data.is_splat:
+        return Literal(literal(attributes.data.array.reshape(-1)[0], result.dtype))
+    return Operand(0, tuple(map(axis_index, range(result.rank))), result.dtype)
+
+
+constant_op = define_op(
+    "constant", arity=0, attributes=ConstantAttributes,
+    infer=lambda operands, attributes: TensorType(attributes.data.dtype, attributes.data.shape),
+    reference=lambda attributes, result: attributes.data.array,
+    pointful=_constant_pointful, derivative=NOT_DIFFERENTIABLE,
+    doc="A tensor known when the program is made, compared by its bits.",
+)
+
+
+def _infer_iota(operands: tuple[Type, ...], attributes: IotaAttributes) -> TensorType:
+    found = attributes.type
+    if found.dtype.kind is Kind.BOOL:
+        raise TypeMismatch("iota requires a numeric dtype, got bool")
+    if not 0 <= attributes.axis < found.rank:
+        raise TypeMismatch(f"iota requires an axis of {found}, got {attributes.axis}")
+    return found
+
+
+def _iota_reference(attributes: IotaAttributes, result: TensorType) -> np.ndarray:
+    ramp = np.arange(result.shape[attributes.axis], dtype=np.int64).astype(result.dtype.numpy)
+    shape = [1] * result.rank
+    shape[attributes.axis] = -1
+    return np.broadcast_to(ramp.reshape(shape), result.shape)
+
+
+iota_op = define_op(
+    "iota", arity=0, attributes=IotaAttributes, infer=_infer_iota, reference=_iota_reference,
+    pointful=lambda attributes, operands, result: Position(axis_index(attributes.axis), result.dtype),
+    derivative=NOT_DIFFERENTIABLE,
+    doc="The index along one axis, converted to the dtype (integers wrap, floats round).",
+)

@@ -1,0 +1,98 @@
+"""Operations about programs themselves: composites with a body, and the results of nodes that have several."""
+
+from __future__ import annotations
+
+from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.op import EXPANDED, define_op
+from tcp_eqsat.lang.ops.attributes import CompositeAttributes, ProjectAttributes
+from tcp_eqsat.lang.program import Node, Region, walk
+from tcp_eqsat.lang.types import TensorType, TupleType, Type
+
+
+def _infer_composite(operands: tuple[Type, ...], attributes: CompositeAttributes) -> Type:
+    region = attributes.region
+    required = tuple(x.type for x in region.parameters)
+    if operands != required:
+        found = ", ".join(map(str, operands))
+        raise TypeMismatch(
+            f"composite {attributes.name} requires operands ({', '.join(map(str, required))}), got ({found})")
+    if len(region.results) == 1:
+        return region.results[0].type
+    return TupleType(tuple(x.tensor_type for x in region.results))
+
+
+def inline(region: Region, operands: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The region's results with operands in place of its parameters."""
+    values: dict[Node, Node] = dict(zip(region.parameters, operands, strict=True))
+    for node in walk(region.results):
+        if node not in values:
+            values[node] = Node.make(node.op, tuple(values[x] for x in node.operands), node.attributes)
+    return tuple(values[x] for x in region.results)
+
+
+def tuple_of(*items: Node) -> Node:
+    """Several values as one."""
+    return Node.make(tuple_op, items)
+
+
+def _expand_composite(node: Node) -> Node:
+    results = inline(node.attributes.region, node.operands)
+    return results[0] if len(results) == 1 else tuple_of(*results)
+
+
+composite_op = define_op(
+    "composite", arity=None, attributes=CompositeAttributes, infer=_infer_composite,
+    reference=EXPANDED, pointful=EXPANDED, derivative=EXPANDED, expand=_expand_composite,
+    doc="A named operation that carries its own body. A back end may meet it by name or expand it.",
+)
+
+
+def _infer_tuple(operands: tuple[Type, ...], attributes: None) -> Type:
+    items = []
+    for found in operands:
+        if not isinstance(found, TensorType):
+            raise TypeMismatch(f"tuple requires tensors, got {found}")
+        items.append(found)
+    return TupleType(tuple(items))
+
+
+tuple_op = define_op(
+    "tuple", arity=None, attributes=None, infer=_infer_tuple,
+    reference=EXPANDED, pointful=EXPANDED, derivative=EXPANDED, expand=lambda node: node,
+    doc="Several values as the result of one node; `project` takes it apart.",
+)
+
+
+def _infer_project(operands: tuple[Type, ...], attributes: ProjectAttributes) -> Type:
+    (found,) = operands
+    if not isinstance(found, TupleType) or not 0 <= attributes.index < len(found.items):
+        raise TypeMismatch(f"project requires an operand with more than {attributes.index} results, got {found}")
+    return found.items[attributes.index]
+
+
+def _expand_project(node: Node) -> Node:
+    (operand,) = node.operands
+    return operand.operands[node.attributes.index] if operand.op is tuple_op else node
+
+
+project_op = define_op(
+    "project", arity=1, attributes=ProjectAttributes, infer=_infer_project,
+    reference=EXPANDED, pointful=EXPANDED, derivative=EXPANDED, expand=_expand_project,
+    doc="One result of a node that has several.",
+)
+
+
+def expand(roots: tuple[Node, ...]) -> dict[Node, Node]:
+    """Every node the roots depend on, mapped to its equal without composites."""
+    values: dict[Node, Node] = {}
+    for node in walk(roots):
+        operands = tuple(values[x] for x in node.operands)
+        new: Node = node if operands == node.operands else Node.make(node.op, operands, node.attributes)
+        if new.op.expand is not None:
+            body = new.op.expand(new)
+            new = body if body is new else expand((body,))[body]
+        values[node] = new
+    return values
+
+
+__all__ = ["composite_op", "expand", "inline", "project_op", "tuple_of", "tuple_op"]
