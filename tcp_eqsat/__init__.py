@@ -1,0 +1,1 @@
+"""Tensor programs, made cheaper by equality saturation and compiled to native code."""

@@ -1,0 +1,75 @@
+"""The NumPy reference: what a program means, one operation at a time.
+
+Sums and contractions of floats accumulate in double precision; f32 transcendental functions are computed in double
+precision and rounded once. Results that disagree with this module within the tier's tolerance are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tcp_eqsat.errors import ArgumentError, ShapeMismatch, TypeMismatch
+from tcp_eqsat.lang.binding import bind_symbols
+from tcp_eqsat.lang.op import bind_sizes
+from tcp_eqsat.lang.ops.structure import expand
+from tcp_eqsat.lang.program import Function, Node, walk
+from tcp_eqsat.lang.types import TensorType
+
+
+def evaluate_nodes(
+    roots: Iterable[Node], values: Mapping[Node, np.ndarray], bindings: Mapping[str, int]
+) -> dict[Node, np.ndarray]:
+    """The value of everything the roots depend on.
+
+    `values` gives the parameters (and may give any other node), `bindings` every symbol. Composites must be
+    expanded. Raises TypeMismatch where a parameter has no value.
+    """
+    known: dict[Node, np.ndarray] = dict(values)
+    pending = tuple(roots)
+    for node in walk(pending):
+        if node in known:
+            continue
+        attributes = bind_sizes(node.attributes, bindings) if node.attributes is not None else None
+        result: TensorType = bind_sizes(node.tensor_type, bindings)
+        reference = node.op.reference
+        assert callable(reference), f"{node.op.name} must be expanded before evaluation"
+        with np.errstate(all="ignore"):
+            value = np.asarray(reference(attributes, result, *(known[x] for x in node.operands)))
+        if value.shape != result.shape or value.dtype != result.dtype.numpy:
+            raise TypeMismatch(f"{node.op.name} has type {result} but its reference gave {value.dtype}{value.shape}")
+        known[node] = value
+    return known
+
+
+def evaluate(function: Function, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The function's results on arrays, in order.
+
+    Raises ArgumentError for a wrong number of arrays, TypeMismatch or ShapeMismatch for a wrong dtype, rank or
+    size, and ShapeMismatch where a guard of the function fails.
+    """
+    if len(arrays) != len(function.parameters):
+        raise ArgumentError(f"{function.name} requires {len(function.parameters)} arrays, got {len(arrays)}")
+    types = [x.tensor_type for x in function.parameters]
+    bindings = bind_symbols(function.parameter_names, types, arrays)
+    for guard in function.guards:
+        if not guard.check(bindings):
+            raise ShapeMismatch(f"{function.name} requires {guard.left} == {guard.right}, got {dict(bindings)}")
+    expanded = expand(function.results)
+    roots = [expanded[x] for x in function.results]
+    values = dict(zip(function.parameters, map(np.asarray, arrays), strict=True))
+    known = evaluate_nodes(roots, values, bindings)
+    return tuple(np.array(known[root]) for root in roots)
+
+
+def reference(function: Function) -> Callable[..., np.ndarray | tuple[np.ndarray, ...]]:
+    """The function as a Python callable: one array for one result, a tuple for several."""
+
+    def call(*arrays: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
+        results = evaluate(function, arrays)
+        return results[0] if len(results) == 1 else results
+
+    call.__name__ = function.name
+    call.__doc__ = f"NumPy reference of {function}."
+    return call
