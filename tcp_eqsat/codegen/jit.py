@@ -1,0 +1,107 @@
+"""LLVM text to machine code in this process."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+
+import llvmlite.binding as llvm
+
+from tcp_eqsat.codegen.target import CpuTarget
+from tcp_eqsat.errors import VerificationError
+
+_LOCK = threading.RLock()
+_NUMBERS = itertools.count()
+
+
+class Module:
+    """Machine code that is loaded and stays so for as long as this object lives."""
+
+    def __init__(self, object_bytes: bytes, symbols: tuple[str, ...]) -> None:
+        """Links object code and looks `symbols` up; raises VerificationError if one is missing."""
+        self.object_bytes = object_bytes
+        self.symbols = symbols
+        library = llvm.JITLibraryBuilder().add_object_img(object_bytes).add_current_process()
+        for symbol in symbols:
+            library.export_symbol(symbol)
+        with _LOCK:
+            try:
+                self._tracker = library.link(_linker(), f"module{next(_NUMBERS)}")
+            except RuntimeError as error:
+                raise VerificationError(f"object code can't be linked: {error}") from None
+
+    def address(self, name: str) -> int:
+        """The address of the function `name`, valid while this module lives."""
+        return self._tracker[name]
+
+
+class CompiledModule(Module):
+    """A module compiled here, with what it was compiled from."""
+
+    def __init__(self, module: llvm.ModuleRef, target: CpuTarget) -> None:
+        self._module = module
+        self.target = target
+        symbols = tuple(
+            function.name
+            for function in module.functions
+            if not function.is_declaration and function.linkage.name == "external"
+        )
+        with _LOCK:
+            object_bytes = target_machine(target).emit_object(module)
+        super().__init__(object_bytes, symbols)
+
+    @property
+    def text(self) -> str:
+        """The LLVM text after the passes that ran."""
+        return str(self._module)
+
+    @functools.cached_property
+    def assembly(self) -> str:
+        """The machine code as assembly text."""
+        with _LOCK:
+            return target_machine(self.target).emit_assembly(self._module)
+
+
+def compile_module(text: str, target: CpuTarget, optimize: bool = False) -> CompiledModule:
+    """Compiles LLVM text for `target` and loads it.
+
+    No optimisation passes run unless `optimize` is true (level 2): code with explicit vectors gains nothing
+    from them. Raises VerificationError if LLVM rejects the text.
+    """
+    with _LOCK:
+        machine = target_machine(target)
+        try:
+            module = llvm.parse_assembly(text)
+            module.triple = machine.triple
+            module.data_layout = str(machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise VerificationError(f"LLVM rejects the generated code: {error}") from None
+        if optimize:
+            builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+            builder.getModulePassManager().run(module, builder)
+    return CompiledModule(module, target)
+
+
+@functools.cache
+def target_machine(target: CpuTarget) -> llvm.TargetMachine:
+    """LLVM's code generator for `target`, position independent."""
+    _initialize()
+    triple = llvm.get_process_triple()
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=target.name, features=target.features, opt=2, reloc="pic", codemodel="small"
+    )
+
+
+@functools.cache
+def _linker() -> llvm.LLJIT:
+    """The one linker of this process. It only ever gets object code, so any target machine will do."""
+    _initialize()
+    return llvm.create_lljit_compiler(use_jit_link=True)
+
+
+@functools.cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()

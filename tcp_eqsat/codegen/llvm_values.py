@@ -1,0 +1,678 @@
+"""The builder of scalar expressions in LLVM text, for one lane or many.
+
+An `LLVMBuilder` writes the body of one function. Values with one lane are uniform: an operation that meets a
+uniform operand and one with several lanes spreads the uniform one. Constants are uniform. Equal pure
+instructions are written once per scope.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tcp_eqsat.codegen.vector_math import FUNCTIONS
+from tcp_eqsat.errors import TypeMismatch, UnknownName
+from tcp_eqsat.lang.types import BOOL, F32, F64, I32, I64, U8, DType, Kind
+
+
+class ValueTarget(Protocol):
+    """What the builder asks of a target: which operations are one instruction."""
+
+    @property
+    def has_fma(self) -> bool: ...
+    @property
+    def has_round(self) -> bool: ...
+    @property
+    def has_scale(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LLVMValue:
+    """An operand in LLVM text: `lanes` elements of `dtype`. `literal` is the number if it is a constant.
+
+    A bool is an i1 per lane (an i8 in memory).
+    """
+
+    text: str
+    dtype: DType
+    lanes: int
+    literal: float | int | bool | None = None
+
+    @property
+    def type_text(self) -> str:
+        return llvm_type(self.dtype, self.lanes)
+
+    def __str__(self) -> str:
+        return f"{self.type_text} {self.text}"
+
+
+_ELEMENT = {BOOL.name: "i1", F32.name: "float", F64.name: "double"}
+_FLOAT_PREDICATE = {
+    "equal": "oeq",
+    "not_equal": "une",
+    "less": "olt",
+    "less_equal": "ole",
+    "greater": "ogt",
+    "greater_equal": "oge",
+}
+_INTEGER_PREDICATE = {
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "{}lt",
+    "less_equal": "{}le",
+    "greater": "{}gt",
+    "greater_equal": "{}ge",
+}
+
+
+def element_type(dtype: DType) -> str:
+    """LLVM's name of one lane of `dtype`."""
+    return _ELEMENT.get(dtype.name) or f"i{dtype.bits}"
+
+
+def memory_type(dtype: DType) -> str:
+    """LLVM's name of one element of `dtype` in memory (bool takes a byte)."""
+    return element_type(U8 if dtype is BOOL else dtype)
+
+
+def llvm_type(dtype: DType, lanes: int) -> str:
+    element = element_type(dtype)
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def format_constant(value: float | int | bool, dtype: DType) -> str:
+    """`value` as LLVM text: floats exactly, rounded to `dtype` once; integers wrapped."""
+    if dtype is BOOL:
+        return "true" if value else "false"
+    if dtype.is_float:
+        with np.errstate(over="ignore"):
+            rounded = float(np.float32(value)) if dtype is F32 else float(value)
+        if rounded != rounded:
+            rounded = float("nan")
+        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+    return str(_wrap(int(value), dtype.bits))
+
+
+def _wrap(value: int, bits: int) -> int:
+    """`value` modulo 2**bits, in the signed range, as LLVM prints it."""
+    half = 1 << (bits - 1)
+    return (value + half) % (1 << bits) - half
+
+
+class LLVMBuilder:
+    """Writes the lines of one function body; implements `lang.builder.Builder` for LLVMValue.
+
+    `lanes` is the width of what `iota`, `load`, `gather` and `splat` give by default. `declarations` maps the
+    intrinsics used so far to their declarations; builders of one module may share it.
+    """
+
+    def __init__(
+        self, target: ValueTarget, lanes: int, declarations: dict[str, str] | None = None
+    ) -> None:
+        self.target = target
+        self.lanes = lanes
+        self.lines: list[str] = []
+        self.declarations = {} if declarations is None else declarations
+        self._numbering: list[dict[str, LLVMValue]] = [{}]
+        self._next = 0
+
+    @property
+    def has_fma(self) -> bool:
+        return self.target.has_fma
+
+    # text
+
+    def line(self, text: str) -> None:
+        """Appends one line as it is: a label, a branch, a phi."""
+        self.lines.append(text)
+
+    def fresh(self, stem: str = "v") -> str:
+        """A local name (with its %) that nothing else in this body has."""
+        self._next += 1
+        return f"%{stem}{self._next}"
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values written inside are not reused after it: for code that does not dominate what follows."""
+        self._numbering.append({})
+        try:
+            yield
+        finally:
+            self._numbering.pop()
+
+    def instruction(self, text: str, dtype: DType, lanes: int, pure: bool = True) -> LLVMValue:
+        """The result of `text` (all that follows the `=`); a pure one that was written before is reused."""
+        if pure:
+            for numbered in reversed(self._numbering):
+                if text in numbered:
+                    return numbered[text]
+        value = LLVMValue(self.fresh(), dtype, lanes)
+        self.lines.append(f"  {value.text} = {text}")
+        if pure:
+            self._numbering[-1][text] = value
+        return value
+
+    def declare(self, name: str, result: str, operands: tuple[str, ...]) -> None:
+        """Notes that the body calls the function `name`."""
+        self.declarations[name] = f"declare {result} @{name}({', '.join(operands)})"
+
+    def intrinsic(
+        self, name: str, *operands: LLVMValue, dtype: DType | None = None, also: tuple[str, ...] = ()
+    ) -> LLVMValue:
+        """A call of `llvm.NAME` overloaded on its first operand's type; `also` are further typed operands."""
+        first, *rest = self._level(*operands)
+        result = dtype or first.dtype
+        overload = self.mangled(first)
+        full = f"llvm.{name}.{overload}"
+        result_type = llvm_type(result, first.lanes)
+        arguments = [str(first), *map(str, rest), *also]
+        self.declare(
+            full,
+            result_type,
+            (first.type_text, *(other.type_text for other in rest), *(o.split()[0] for o in also)),
+        )
+        return self.instruction(
+            f"call {result_type} @{full}({', '.join(arguments)})", result, first.lanes
+        )
+
+    @staticmethod
+    def mangled(value: LLVMValue) -> str:
+        """The suffix that names a value's type in an overloaded intrinsic."""
+        bits = 1 if value.dtype is BOOL else value.dtype.bits
+        element = f"{'f' if value.dtype.is_float else 'i'}{bits}"
+        return element if value.lanes == 1 else f"v{value.lanes}{element}"
+
+    # lanes
+
+    def splat(self, value: LLVMValue, lanes: int | None = None) -> LLVMValue:
+        """A uniform value in every lane; a value that has `lanes` lanes already is returned as it is."""
+        lanes = self.lanes if lanes is None else lanes
+        if value.lanes == lanes:
+            return value
+        if value.lanes != 1:
+            raise TypeMismatch(f"only a uniform value can be spread, got {value.lanes} lanes")
+        if value.literal is not None:
+            return LLVMValue(f"splat ({value})", value.dtype, lanes, value.literal)
+        vector = llvm_type(value.dtype, lanes)
+        single = self.instruction(
+            f"insertelement {vector} poison, {value}, i64 0", value.dtype, lanes
+        )
+        return self.instruction(
+            f"shufflevector {single}, {vector} poison, <{lanes} x i32> zeroinitializer",
+            value.dtype,
+            lanes,
+        )
+
+    def extract(self, value: LLVMValue, index: int) -> LLVMValue:
+        """One lane as a uniform value."""
+        if value.lanes == 1:
+            return value
+        return self.instruction(f"extractelement {value}, i64 {index}", value.dtype, 1)
+
+    def iota(self, dtype: DType) -> LLVMValue:
+        """0, 1, ..., lanes - 1."""
+        if self.lanes == 1:
+            return self.constant(0, dtype)
+        items = (f"{element_type(dtype)} {format_constant(i, dtype)}" for i in range(self.lanes))
+        return LLVMValue(f"<{', '.join(items)}>", dtype, self.lanes)
+
+    def reduce(self, operation: str, value: LLVMValue) -> LLVMValue:
+        """All lanes combined, halves first, by add, multiply, maximum, minimum, bitwise_and or bitwise_or.
+
+        The number of lanes is a power of two.
+        """
+        combine = {
+            "add": self.add,
+            "multiply": self.multiply,
+            "maximum": self.maximum,
+            "minimum": self.minimum,
+            "bitwise_and": self.bitwise_and,
+            "bitwise_or": self.bitwise_or,
+        }[operation]
+        while value.lanes > 1:
+            half = value.lanes // 2
+            value = combine(self._part(value, 0, half), self._part(value, half, half))
+        return value
+
+    def _part(self, value: LLVMValue, start: int, count: int) -> LLVMValue:
+        if count == 1:
+            return self.extract(value, start)
+        chosen = ", ".join(f"i32 {start + i}" for i in range(count))
+        return self.instruction(
+            f"shufflevector {value}, {value.type_text} poison, <{count} x i32> <{chosen}>",
+            value.dtype,
+            count,
+        )
+
+    def _level(self, *values: LLVMValue) -> tuple[LLVMValue, ...]:
+        """The values spread to the most lanes among them."""
+        lanes = max(value.lanes for value in values)
+        return tuple(self.splat(value, lanes) for value in values)
+
+    # memory
+
+    def load(
+        self,
+        pointer: str,
+        dtype: DType,
+        lanes: int | None = None,
+        mask: LLVMValue | None = None,
+        align: int | None = None,
+    ) -> LLVMValue:
+        """`lanes` adjacent elements at `pointer`; lanes that `mask` excludes are not read and are 0.
+
+        `align` is in bytes, by default one element.
+        """
+        lanes = self.lanes if lanes is None else lanes
+        stored = U8 if dtype is BOOL else dtype
+        align = align or dtype.bytes
+        vector = llvm_type(stored, lanes)
+        if mask is None:
+            value = self.instruction(
+                f"load {vector}, ptr {pointer}, align {align}", stored, lanes, pure=False
+            )
+        elif lanes == 1:
+            raise TypeMismatch("a masked load needs more than one lane")
+        else:
+            name = f"llvm.masked.load.{self.mangled(LLVMValue('', stored, lanes))}.p0"
+            self.declare(name, vector, ("ptr", "i32", f"<{lanes} x i1>", vector))
+            value = self.instruction(
+                f"call {vector} @{name}(ptr {pointer}, i32 {align}, {self.splat(mask, lanes)}, "
+                f"{vector} zeroinitializer)",
+                stored,
+                lanes,
+                pure=False,
+            )
+        return self.convert(value, BOOL) if dtype is BOOL else value
+
+    def store(
+        self,
+        value: LLVMValue,
+        pointer: str,
+        lanes: int | None = None,
+        mask: LLVMValue | None = None,
+        align: int | None = None,
+    ) -> None:
+        """Writes `lanes` adjacent elements at `pointer`, leaving out those that `mask` excludes."""
+        lanes = self.lanes if lanes is None else lanes
+        align = align or value.dtype.bytes
+        value = self.splat(value, lanes)
+        if value.dtype is BOOL:
+            value = self.convert(value, U8)
+        if mask is None:
+            self.line(f"  store {value}, ptr {pointer}, align {align}")
+        elif lanes == 1:
+            raise TypeMismatch("a masked store needs more than one lane")
+        else:
+            name = f"llvm.masked.store.{self.mangled(value)}.p0"
+            self.declare(name, "void", (value.type_text, "ptr", "i32", f"<{lanes} x i1>"))
+            self.line(
+                f"  call void @{name}({value}, ptr {pointer}, i32 {align}, {self.splat(mask, lanes)})"
+            )
+
+    def gather(
+        self, pointer: str, offsets: LLVMValue, dtype: DType, mask: LLVMValue | None = None
+    ) -> LLVMValue:
+        """The elements at `offsets` (i64, in elements of `dtype`) from `pointer`, one for each lane.
+
+        Lanes that `mask` excludes are not read and are 0. Uniform offsets give a uniform value.
+        """
+        stored = U8 if dtype is BOOL else dtype
+        lanes = offsets.lanes
+        if lanes == 1:
+            place = self.instruction(
+                f"getelementptr {element_type(stored)}, ptr {pointer}, {offsets}", I64, 1
+            )
+            return self.load(place.text, dtype, 1)
+        places = self.instruction(
+            f"getelementptr {element_type(stored)}, ptr {pointer}, {offsets}", I64, lanes
+        )
+        vector = llvm_type(stored, lanes)
+        name = f"llvm.masked.gather.{self.mangled(LLVMValue('', stored, lanes))}.v{lanes}p0"
+        self.declare(name, vector, (f"<{lanes} x ptr>", "i32", f"<{lanes} x i1>", vector))
+        chosen = self.splat(mask or self.constant(True, BOOL), lanes)
+        value = self.instruction(
+            f"call {vector} @{name}(<{lanes} x ptr> {places.text}, i32 {stored.bytes}, {chosen}, "
+            f"{vector} zeroinitializer)",
+            stored,
+            lanes,
+            pure=False,
+        )
+        return self.convert(value, BOOL) if dtype is BOOL else value
+
+    # constants and arithmetic
+
+    def constant(self, value: float | int | bool, dtype: DType) -> LLVMValue:
+        if dtype.is_integer:
+            value = _wrap(int(value), dtype.bits)
+            value += 0 if dtype.is_signed or value >= 0 else 1 << dtype.bits
+        return LLVMValue(format_constant(value, dtype), dtype, 1, value)
+
+    def add(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._binary("or" if x.dtype is BOOL else _arithmetic("add", x), x, y, True)
+
+    def subtract(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._binary(_arithmetic("sub", x), x, y)
+
+    def multiply(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._binary("and" if x.dtype is BOOL else _arithmetic("mul", x), x, y, True)
+
+    def divide(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        if x.dtype.is_float:
+            return self._binary("fdiv", x, y)
+        quotient = self._quotient(x, self._safe_divisor(x, y))
+        if y.literal is not None and y.literal != 0:
+            return quotient
+        zero = self.compare("equal", y, self.constant(0, y.dtype))
+        return self.select(zero, self.constant(-1, x.dtype), quotient)
+
+    def remainder(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        if x.dtype.is_float:
+            return self._binary("frem", x, y)
+        divisor = self._safe_divisor(x, y)
+        rest = self.subtract(x, self.multiply(self._quotient(x, divisor), divisor))
+        if y.literal is not None and y.literal != 0:
+            return rest
+        zero = self.compare("equal", y, self.constant(0, y.dtype))
+        return self.select(zero, x, rest)
+
+    def _safe_divisor(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        """`y`, but 1 where x / y is not defined by the processor."""
+        if y.literal is not None and y.literal not in (0, -1):
+            return y
+        unsafe = self.compare("equal", y, self.constant(0, y.dtype))
+        if x.dtype.is_signed:
+            least = self.constant(-1 << (x.dtype.bits - 1), x.dtype)
+            overflow = self.bitwise_and(
+                self.compare("equal", x, least),
+                self.compare("equal", y, self.constant(-1, y.dtype)),
+            )
+            unsafe = self.bitwise_or(unsafe, overflow)
+        return self.select(unsafe, self.constant(1, y.dtype), y)
+
+    def _quotient(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        """x / y truncated, for operands where that is defined.
+
+        Processors have no vector division of integers. Up to 32 bits the quotient of doubles is exact after
+        truncation: two integers below 2**32 have a quotient that is an integer or at least 2**-32 away.
+        """
+        lanes = max(x.lanes, y.lanes)
+        if lanes == 1 or y.literal is not None or x.dtype.bits > 32:
+            return self._binary("sdiv" if x.dtype.is_signed else "udiv", x, y)
+        through = F64 if x.dtype.bits == 32 else F32
+        quotient = self.divide(self.convert(x, through), self.convert(y, through))
+        return self.convert_in_range(quotient, x.dtype)
+
+    def negate(self, x: LLVMValue) -> LLVMValue:
+        if x.dtype.is_float:
+            return self.instruction(f"fneg {x}", x.dtype, x.lanes)
+        return self.subtract(self.constant(0, x.dtype), x)
+
+    def absolute(self, x: LLVMValue) -> LLVMValue:
+        if x.dtype.is_float:
+            return self.intrinsic("fabs", x)
+        return self.intrinsic("abs", x, also=("i1 false",)) if x.dtype.is_signed else x
+
+    def fma(self, x: LLVMValue, y: LLVMValue, z: LLVMValue) -> LLVMValue:
+        if self.has_fma:
+            return self.intrinsic("fma", x, y, z)
+        return self.add(self.multiply(x, y), z)
+
+    def maximum(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._extremum("greater", x, y)
+
+    def minimum(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._extremum("less", x, y)
+
+    def _extremum(self, better: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        """The operand that is `better`; see `Builder.maximum`."""
+        greatest = better == "greater"
+        if x.dtype is BOOL:
+            return self.bitwise_or(x, y) if greatest else self.bitwise_and(x, y)
+        if x.dtype.is_integer:
+            sign = "s" if x.dtype.is_signed else "u"
+            return self.intrinsic(f"{sign}{'max' if greatest else 'min'}", x, y)
+        if x.literal is not None:
+            x, y = y, x
+        if y.literal is not None and y.literal == y.literal:
+            # One instruction on x86, and it gives x for NaN and where both are zero.
+            chosen = self.select(self.compare(better, y, x), y, x)
+            if y.literal != 0 or (format_constant(y.literal, F64) == "0x0000000000000000") != greatest:
+                return chosen
+            if greatest:  # -0 + 0 is 0
+                return self.add(chosen, self.constant(0.0, x.dtype))
+            # minimum with -0: 0 becomes -0, and nothing else changes
+            return self.select(self.compare("equal", chosen, y), y, chosen)
+        chosen = self.select(self.compare(better, x, y), x, y)
+        bits = _bits_dtype(x.dtype)
+        join = self.bitwise_and if greatest else self.bitwise_or
+        joined = self.bitcast(join(self.bitcast(x, bits), self.bitcast(y, bits)), x.dtype)
+        chosen = self.select(self.compare("equal", x, y), joined, chosen)
+        return self.select(self.is_nan(x), x, chosen)
+
+    def is_nan(self, x: LLVMValue) -> LLVMValue:
+        return self.instruction(f"fcmp uno {x}, {x.text}", BOOL, x.lanes)
+
+    def sqrt(self, x: LLVMValue) -> LLVMValue:
+        return self.intrinsic("sqrt", x)
+
+    def floor(self, x: LLVMValue) -> LLVMValue:
+        if self.target.has_round:
+            return self.intrinsic("floor", x)
+        near = self.round_even(x)
+        below = self.subtract(near, self.constant(1.0, x.dtype))
+        return self.select(self.compare("greater", near, x), below, near)
+
+    def ceil(self, x: LLVMValue) -> LLVMValue:
+        if self.target.has_round:
+            return self.intrinsic("ceil", x)
+        return self.negate(self.floor(self.negate(x)))
+
+    def trunc(self, x: LLVMValue) -> LLVMValue:
+        if self.target.has_round:
+            return self.intrinsic("trunc", x)
+        return self.copysign(self.floor(self.absolute(x)), x)
+
+    def round_even(self, x: LLVMValue) -> LLVMValue:
+        if self.target.has_round:
+            return self.intrinsic("roundeven", x)
+        # Adding 2**(mantissa bits) leaves no room for a fraction; larger numbers have none.
+        whole = self.constant(2.0 ** (23 if x.dtype is F32 else 52), x.dtype)
+        size = self.absolute(x)
+        near = self.subtract(self.add(size, whole), whole)
+        return self.copysign(self.select(self.compare("less", size, whole), near, size), x)
+
+    def copysign(self, magnitude: LLVMValue, sign: LLVMValue) -> LLVMValue:
+        return self.intrinsic("copysign", magnitude, sign)
+
+    # comparison and choice
+
+    def compare(self, direction: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        x, y = self._level(x, y)
+        if x.dtype.is_float:
+            text = f"fcmp {_FLOAT_PREDICATE[direction]} {x}, {y.text}"
+        else:
+            sign = "s" if x.dtype.kind is Kind.INT else "u"
+            text = f"icmp {_INTEGER_PREDICATE[direction].format(sign)} {x}, {y.text}"
+        return self.instruction(text, BOOL, x.lanes)
+
+    def select(self, condition: LLVMValue, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        if condition.lanes == 1:
+            x, y = self._level(x, y)
+        else:
+            condition, x, y = self._level(condition, x, y)
+        return self.instruction(f"select {condition}, {x}, {y}", x.dtype, x.lanes)
+
+    # bits
+
+    def bitwise_and(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._binary("and", x, y, True)
+
+    def bitwise_or(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._binary("or", x, y, True)
+
+    def bitwise_xor(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._binary("xor", x, y, True)
+
+    def bitwise_not(self, x: LLVMValue) -> LLVMValue:
+        return self._binary("xor", x, self.constant(True if x.dtype is BOOL else -1, x.dtype))
+
+    def shift_left(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        return self._shift("shl", x, y)
+
+    def shift_right(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        if not x.dtype.is_signed:
+            return self._shift("lshr", x, y)
+        most = self.constant(x.dtype.bits - 1, y.dtype)
+        if y.literal is not None:
+            inside = 0 <= y.literal < x.dtype.bits
+            return self._binary("ashr", x, y if inside else most)
+        return self._binary("ashr", x, self.intrinsic("umin", y, most))
+
+    def _shift(self, opcode: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        """A shift that fills with zeros."""
+        zero = self.constant(0, x.dtype)
+        if y.literal is not None:
+            return self._binary(opcode, x, y) if 0 <= y.literal < x.dtype.bits else zero
+        x, y = self._level(x, y)
+        width = self.splat(self.constant(x.dtype.bits, y.dtype), y.lanes)
+        inside = self.instruction(f"icmp ult {y}, {width.text}", BOOL, y.lanes)
+        return self.select(inside, self._binary(opcode, x, y), zero)
+
+    def bitcast(self, x: LLVMValue, dtype: DType) -> LLVMValue:
+        if dtype.bits != x.dtype.bits:
+            raise TypeMismatch(f"a bitcast needs equal widths, got {x.dtype} and {dtype}")
+        if BOOL in (dtype, x.dtype):
+            return self.convert(x, dtype)
+        if element_type(dtype) == element_type(x.dtype):
+            return LLVMValue(x.text, dtype, x.lanes, x.literal)
+        return self.instruction(
+            f"bitcast {x} to {llvm_type(dtype, x.lanes)}", dtype, x.lanes
+        )
+
+    def convert(self, x: LLVMValue, dtype: DType) -> LLVMValue:
+        source = x.dtype
+        if source == dtype:
+            return x
+        if dtype is BOOL:
+            return self.compare("not_equal", x, self.constant(0, source))
+        if source.is_float and dtype.is_float:
+            return self._cast("fpext" if dtype.bits > source.bits else "fptrunc", x, dtype)
+        if dtype.is_float:
+            return self._cast("sitofp" if source.kind is Kind.INT else "uitofp", x, dtype)
+        if source.is_float:
+            return self._saturate(x, dtype)
+        if source is BOOL or dtype.bits > source.bits:
+            return self._cast("sext" if source.kind is Kind.INT else "zext", x, dtype)
+        if dtype.bits < source.bits:
+            return self._cast("trunc", x, dtype)
+        return LLVMValue(x.text, dtype, x.lanes, x.literal)
+
+    def _saturate(self, x: LLVMValue, dtype: DType) -> LLVMValue:
+        """Float to integer. LLVM's own saturating conversion is taken apart lane by lane on x86."""
+        least, most = _integer_range(dtype)
+        low = self.constant(float(least), x.dtype)
+        top = _greatest_float(most, x.dtype)
+        high = self.constant(top, x.dtype)
+        inside = self.select(self.compare("less", x, high), x, high)  # high for NaN
+        inside = self.select(self.compare("greater", inside, low), inside, low)
+        result = self.convert_in_range(inside, dtype)
+        if top < most:
+            above = self.compare("greater", x, high)
+            result = self.select(above, self.constant(most, dtype), result)
+        return self.select(self.is_nan(x), self.constant(0, dtype), result)
+
+    def convert_in_range(self, x: LLVMValue, dtype: DType) -> LLVMValue:
+        """Float to integer, truncated, for values known to fit (else undefined)."""
+        through = I32 if dtype.bits < 32 else dtype
+        number = self._cast("fptosi" if through.is_signed else "fptoui", x, through)
+        return self.convert(number, dtype)
+
+    def _cast(self, opcode: str, x: LLVMValue, dtype: DType) -> LLVMValue:
+        return self.instruction(f"{opcode} {x} to {llvm_type(dtype, x.lanes)}", dtype, x.lanes)
+
+    # functions
+
+    def ldexp(self, x: LLVMValue, exponent: LLVMValue) -> LLVMValue:
+        x, exponent = self._level(x, exponent)
+        if self.target.has_scale:
+            count = self.mangled(LLVMValue("", exponent.dtype, exponent.lanes))
+            name = f"llvm.ldexp.{self.mangled(x)}.{count}"
+            self.declare(name, x.type_text, (x.type_text, exponent.type_text))
+            return self.instruction(
+                f"call {x.type_text} @{name}({x}, {exponent})", x.dtype, x.lanes
+            )
+        return self._ldexp_by_steps(x, exponent)
+
+    def _ldexp_by_steps(self, x: LLVMValue, exponent: LLVMValue) -> LLVMValue:
+        """Three multiplications by powers of two, of which only the last one rounds.
+
+        A step down leaves so much to go that a product it rounds (a subnormal) ends as 0 in any case.
+        """
+        mantissa, bias = (23, 127) if x.dtype is F32 else (52, 1023)
+        integer = exponent.dtype
+        down = bias - 1 - (mantissa + 1)
+
+        def power(number: LLVMValue) -> LLVMValue:
+            biased = self.add(number, self.constant(bias, integer))
+            return self.bitcast(self.shift_left(biased, self.constant(mantissa, integer)), x.dtype)
+
+        most, least = self.constant(bias, integer), self.constant(1 - bias, integer)
+        result, rest = x, exponent
+        for _ in range(2):
+            step = self.select(
+                self.compare("greater", rest, most),
+                most,
+                self.select(
+                    self.compare("less", rest, least),
+                    self.constant(-down, integer),
+                    self.constant(0, integer),
+                ),
+            )
+            result = self.multiply(result, power(step))
+            rest = self.subtract(rest, step)
+        return self.multiply(result, power(self.maximum(self.minimum(rest, most), least)))
+
+    def function(self, name: str, *operands: LLVMValue) -> LLVMValue:
+        try:
+            implementation = FUNCTIONS[name]
+        except KeyError:
+            known = ", ".join(sorted(FUNCTIONS))
+            raise UnknownName(f"no vector function {name!r}; known are {known}") from None
+        return implementation(self, *operands)
+
+    def _binary(
+        self, opcode: str, x: LLVMValue, y: LLVMValue, commutative: bool = False
+    ) -> LLVMValue:
+        if x.dtype != y.dtype:
+            raise TypeMismatch(f"{opcode} needs equal dtypes, got {x.dtype} and {y.dtype}")
+        x, y = self._level(x, y)
+        if commutative and y.text < x.text:
+            x, y = y, x
+        return self.instruction(f"{opcode} {x}, {y.text}", x.dtype, x.lanes)
+
+
+def _arithmetic(stem: str, x: LLVMValue) -> str:
+    return f"f{stem}" if x.dtype.is_float else stem
+
+
+def _bits_dtype(dtype: DType) -> DType:
+    return I32 if dtype.bits == 32 else I64
+
+
+def _integer_range(dtype: DType) -> tuple[int, int]:
+    if dtype.is_signed:
+        return -1 << (dtype.bits - 1), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
+
+
+def _greatest_float(most: int, dtype: DType) -> float:
+    """The greatest number of the float `dtype` that is not above `most`."""
+    digits = 24 if dtype is F32 else 53
+    excess = max(0, most.bit_length() - digits)
+    return float(most >> excess << excess)

@@ -1,0 +1,144 @@
+"""The processor that code is emitted for: its LLVM name and features, vector width, registers and caches."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from tcp_eqsat.errors import TargetError
+from tcp_eqsat.lang.types import DType
+
+ENVIRONMENT = "TCP_EQSAT_CPU"
+CHOICES = ("x86-64", "x86-64-v3", "x86-64-v4", "native")
+
+_X86 = ("x86_64", "amd64")
+_NEEDS_V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_NEEDS_V4 = (*_NEEDS_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_NEEDS = {"x86-64": (), "x86-64-v3": _NEEDS_V3, "x86-64-v4": _NEEDS_V4}
+_FUSED_ELSEWHERE = ("aarch64", "arm64", "ppc64le", "s390x", "riscv64")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget:
+    """A processor as code generation sees it.
+
+    `name` and `features` are LLVM's processor name and feature string; `vector_bits` and `registers` describe
+    the widest vector registers; `l1_bytes` and `l2_bytes` are the data caches of one core. The flags say what
+    is one instruction: a fused multiply-add, rounding to an integral value, scaling by a power of two.
+    """
+
+    name: str
+    features: str
+    vector_bits: int
+    registers: int
+    has_fma: bool
+    has_round: bool
+    has_scale: bool
+    l1_bytes: int
+    l2_bytes: int
+
+    def lanes(self, dtype: DType) -> int:
+        """How many elements of `dtype` one vector register holds (at least 1)."""
+        return max(1, self.vector_bits // dtype.bits)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.vector_bits}-bit vectors)"
+
+
+def host_target() -> CpuTarget:
+    """The processor this process runs on, narrowed by the environment variable TCP_EQSAT_CPU.
+
+    Raises TargetError for a setting that is unknown or that this processor can't run.
+    """
+    return cpu_target(os.environ.get(ENVIRONMENT) or "native")
+
+
+def available_targets() -> tuple[str, ...]:
+    """The settings of TCP_EQSAT_CPU that this processor can run, narrowest first."""
+    return tuple(choice for choice in CHOICES if not _obstacle(choice))
+
+
+@functools.cache
+def cpu_target(choice: str = "native") -> CpuTarget:
+    """The target called `choice`; raises TargetError if it is unknown or can't run here."""
+    if choice not in CHOICES:
+        raise TargetError(f"unknown processor {choice!r} ({ENVIRONMENT}); known are {', '.join(CHOICES)}")
+    obstacle = _obstacle(choice)
+    if obstacle:
+        raise TargetError(f"{ENVIRONMENT}={choice} needs {obstacle}")
+    machine = platform.machine().lower()
+    if machine not in _X86:
+        return _generic(machine)
+    features = _host_features()
+    if choice == "native":
+        level = next(level for level in reversed(tuple(_NEEDS)) if not _missing(level, features))
+        name = llvm.get_host_cpu_name()
+        flags = ",".join(f"{'+' if present else '-'}{feature}" for feature, present in sorted(features.items()))
+        has_round = features.get("sse4.1", False)
+    else:
+        level, name, flags = choice, choice, ""
+        has_round = choice != "x86-64"
+    wide = level == "x86-64-v4"
+    return CpuTarget(
+        name=name,
+        features=flags,
+        vector_bits={"x86-64": 128, "x86-64-v3": 256, "x86-64-v4": 512}[level],
+        registers=32 if wide else 16,
+        has_fma=level != "x86-64",
+        has_round=has_round,
+        has_scale=wide,
+        l1_bytes=_cache_bytes("SC_LEVEL1_DCACHE_SIZE", 32 << 10),
+        l2_bytes=_cache_bytes("SC_LEVEL2_CACHE_SIZE", 1 << 20),
+    )
+
+
+def _generic(machine: str) -> CpuTarget:
+    """A processor that is not x86: 128-bit vectors, which LLVM legalises as the processor needs."""
+    features = _host_features()
+    fused = machine in _FUSED_ELSEWHERE
+    return CpuTarget(
+        name=llvm.get_host_cpu_name(),
+        features=",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items())),
+        vector_bits=128,
+        registers=32 if fused else 16,
+        has_fma=fused,
+        has_round=machine in ("aarch64", "arm64"),
+        has_scale=False,
+        l1_bytes=_cache_bytes("SC_LEVEL1_DCACHE_SIZE", 32 << 10),
+        l2_bytes=_cache_bytes("SC_LEVEL2_CACHE_SIZE", 1 << 20),
+    )
+
+
+def _obstacle(choice: str) -> str:
+    """Why this machine can't run `choice`; empty if it can."""
+    if choice == "native":
+        return ""
+    machine = platform.machine().lower()
+    if machine not in _X86:
+        return f"an x86-64 processor, this one is {machine}"
+    missing = _missing(choice, _host_features())
+    return f"processor features that are missing here: {', '.join(missing)}" if missing else ""
+
+
+def _missing(level: str, features: dict[str, bool]) -> tuple[str, ...]:
+    return tuple(name for name in _NEEDS[level] if not features.get(name, False))
+
+
+@functools.cache
+def _host_features() -> dict[str, bool]:
+    try:
+        return dict(llvm.get_host_cpu_features())
+    except RuntimeError:  # LLVM knows no way to ask on this system
+        return {}
+
+
+def _cache_bytes(setting: str, default: int) -> int:
+    """A cache size by the system's configuration, or `default` where it does not say."""
+    try:
+        return os.sysconf(setting) or default
+    except (AttributeError, ValueError, OSError):
+        return default

@@ -1,0 +1,8 @@
+"""Mathematical functions, each described once over the scalar builder, for every target and lane count."""
+
+from __future__ import annotations
+
+from tcp_eqsat.codegen.vector_math import power
+from tcp_eqsat.codegen.vector_math.arithmetic import VectorFunction
+
+FUNCTIONS: dict[str, VectorFunction] = {**power.FUNCTIONS}
