@@ -1,0 +1,338 @@
+"""Values under tracing: Python operators, NumPy indexing and NumPy ufuncs build a program.
+
+Broadcasting follows NumPy and becomes explicit views. A Python number takes the dtype of the tensor beside it;
+tensors of two float (or two same-signed integer) dtypes meet in the wider one, other mixtures are refused.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
+from tcp_eqsat.lang.dims import Dim, Size, equal, exact_divide, format_size, less_equal, product
+from tcp_eqsat.lang.ops import builders
+from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.scalar import SCALAR_OPS, scalar_op_named
+from tcp_eqsat.lang.types import BOOL, DTYPES, F64, I64, DType, Shape, dtype_of
+
+Operand = Any  # a Traced, a NumPy array or a Python number
+
+_UFUNCS = {"true_divide": "divide", "absolute": "abs", "power": "pow",
+           "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
+           "logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_not": "bitwise_invert",
+           "rint": "round", "fmax": "maximum", "fmin": "minimum"}
+
+
+class Traced:
+    """A tensor of the program that is being built. Immutable; `node` is its value in the program."""
+
+    __slots__ = ("node",)
+    __hash__ = None  # type: ignore[assignment]  # == builds a comparison
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    @property
+    def shape(self) -> Shape:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.node.shape)
+
+    @property
+    def T(self) -> Traced:  # noqa: N802 - NumPy's name
+        """The axes reversed."""
+        return self.transpose()
+
+    def transpose(self, *axes: int) -> Traced:
+        order = axes or tuple(reversed(range(self.ndim)))
+        return Traced(builders.transpose(self.node, tuple(a + self.ndim if a < 0 else a for a in order)))
+
+    def reshape(self, *shape: Any) -> Traced:
+        """Row-major reshape; one size may be -1."""
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return Traced(builders.reshape(self.node, infer_sizes(self.shape, tuple(sizes))))
+
+    def astype(self, dtype: Any) -> Traced:
+        """Value conversion, see the scalar operation astype_<dtype>."""
+        target = as_dtype(dtype)
+        return self if target == self.dtype else Traced(
+            builders.map_scalar(scalar_op_named(f"astype_{target}"), self.node))
+
+    def __bool__(self) -> bool:
+        raise TypeMismatch(
+            "a traced tensor has no truth value: use where(condition, x, y) instead of if, & | ~ instead of and or not")
+
+    def __iter__(self) -> Any:
+        if not self.ndim or not isinstance(self.shape[0], int):
+            raise TypeMismatch(f"iteration requires a static first axis, got {self.node.type}")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __len__(self) -> int:
+        if not self.ndim or not isinstance(self.shape[0], int):
+            raise TypeMismatch(f"len() requires a static first axis, got {self.node.type}")
+        return self.shape[0]
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeMismatch("a traced tensor has no values: use the functions of tcp.numpy on it, not NumPy's")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
+        if method != "__call__" or options or (name not in SCALAR_OPS and name != "matmul"):
+            raise TypeMismatch(f"numpy.{ufunc.__name__} can't be traced here; tcp.numpy lists what can")
+        return matmul(*operands) if name == "matmul" else elementwise(name, *operands)
+
+    def __getitem__(self, index: Any) -> Traced:
+        return Traced(take_index(self.node, index if isinstance(index, tuple) else (index,)))
+
+    def __repr__(self) -> str:
+        return f"Traced({self.node.type})"
+
+    def __matmul__(self, other: Operand) -> Traced:
+        return matmul(self, other)
+
+    def __rmatmul__(self, other: Operand) -> Traced:
+        return matmul(other, self)
+
+    def __pow__(self, other: Operand) -> Traced:
+        return elementwise("square", self) if isinstance(other, int) and other == 2 else elementwise(
+            "pow", self, other)
+
+    def __rpow__(self, other: Operand) -> Traced:
+        return elementwise("pow", other, self)
+
+
+def _binary(name: str, reflected: bool = False) -> Callable[[Traced, Operand], Traced]:
+    def method(self: Traced, other: Operand) -> Traced:
+        return elementwise(name, other, self) if reflected else elementwise(name, self, other)
+
+    return method
+
+
+def _unary(name: str) -> Callable[[Traced], Traced]:
+    return lambda self: elementwise(name, self)
+
+
+for _dunder, _op in {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "and": "bitwise_and",
+    "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}.items():
+    setattr(Traced, f"__{_dunder}__", _binary(_op))
+    setattr(Traced, f"__r{_dunder}__", _binary(_op, reflected=True))
+for _dunder, _op in {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal",
+                     "ne": "not_equal"}.items():
+    setattr(Traced, f"__{_dunder}__", _binary(_op))
+for _dunder, _op in {"neg": "negative", "abs": "abs", "invert": "bitwise_invert"}.items():
+    setattr(Traced, f"__{_dunder}__", _unary(_op))
+
+
+# Lifting and broadcasting -----------------------------------------------------------------------------------------
+
+
+def as_dtype(dtype: Any) -> DType:
+    """A dtype from ours, its name, or NumPy's; raises UnknownName."""
+    if isinstance(dtype, DType):
+        return dtype
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return DTYPES[dtype]
+    return dtype_of(np.dtype(dtype))
+
+
+def lift(value: Operand) -> Node:
+    """The node of a traced tensor, or a constant of an array. Python numbers become i64, f64 or bool."""
+    if isinstance(value, Traced):
+        return value.node
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, (bool, int, float)):
+        dtype = BOOL if isinstance(value, bool) else I64 if isinstance(value, int) else F64
+        return builders.scalar_constant(value, dtype)
+    if isinstance(value, (np.ndarray, np.generic, list, tuple)):
+        return builders.constant(np.asarray(value))
+    raise TypeMismatch(f"a tensor, array or number is required, got {type(value).__name__}")
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+
+
+def common_dtype(dtypes: Sequence[DType]) -> DType:
+    """The widest of dtypes of one kind; raises TypeMismatch for mixtures of kinds."""
+    kinds = {d.kind for d in dtypes}
+    if len(kinds) > 1:
+        raise TypeMismatch(f"operands of dtypes {', '.join(map(str, dtypes))} don't mix: convert with astype")
+    return max(dtypes, key=lambda d: d.bits)
+
+
+def lift_together(values: Sequence[Operand]) -> list[Node]:
+    """Operands as nodes of one dtype: numbers take the dtype of the tensors, tensors meet in the widest."""
+    tensors = {i: lift(v) for i, v in enumerate(values) if not is_number(v)}
+    if not tensors:
+        nodes = [lift(v) for v in values]
+        dtype = max((n.dtype for n in nodes), key=lambda d: (d.is_float, d.is_integer))
+        return [builders.scalar_constant(v, dtype) for v in values]
+    dtype = common_dtype([n.dtype for n in tensors.values()])
+    result = []
+    for i, value in enumerate(values):
+        node = tensors.get(i)
+        if node is None:
+            if isinstance(value, float) and not dtype.is_float:
+                raise TypeMismatch(f"the number {value} does not fit dtype {dtype}: convert the tensor with astype")
+            node = builders.scalar_constant(value, dtype)
+        elif node.dtype != dtype:
+            node = builders.map_scalar(scalar_op_named(f"astype_{dtype}"), node)
+        result.append(node)
+    return result
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """NumPy's broadcasting over symbolic sizes; raises ShapeMismatch where sizes are not provably equal."""
+    rank = max(map(len, shapes), default=0)
+    result: list[Size] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if equal(result[axis], 1):
+                result[axis] = size
+            elif not equal(size, 1) and not equal(size, result[axis]):
+                shown = " and ".join(f"[{', '.join(map(format_size, s))}]" for s in shapes)
+                raise ShapeMismatch(
+                    f"shapes {shown} don't broadcast: {format_size(result[axis])} and {format_size(size)} are not "
+                    "provably equal")
+    return tuple(result)
+
+
+def broadcast_to(node: Node, shape: Shape) -> Node:
+    """The node under a shape that NumPy would broadcast it to."""
+    offset = len(shape) - len(node.shape)
+    if offset < 0:
+        raise ShapeMismatch(f"{node.type} does not broadcast to rank {len(shape)}")
+    return builders.broadcast_in_dim(node, shape, tuple(range(offset, len(shape))))
+
+
+def elementwise(name: str, *operands: Operand) -> Traced:
+    """The scalar operation `name` on broadcast operands."""
+    op = scalar_op_named(name)
+    if name == "where":
+        condition = lift(operands[0])
+        nodes = [condition, *lift_together(operands[1:])]
+    else:
+        nodes = lift_together(operands)
+    shape = broadcast_shapes(*(n.shape for n in nodes))
+    return Traced(builders.map_scalar(op, *(broadcast_to(n, shape) for n in nodes)))
+
+
+# Structure ----------------------------------------------------------------------------------------------------------
+
+
+def infer_sizes(shape: Shape, wanted: tuple[Size, ...]) -> Shape:
+    """`wanted` with its one -1 replaced by what is left of `shape`; raises ShapeMismatch."""
+    unknown = [i for i, size in enumerate(wanted) if isinstance(size, int) and size == -1]
+    if not unknown:
+        return wanted
+    known = tuple(size for i, size in enumerate(wanted) if i not in unknown)
+    rest = exact_divide(product(shape), product(known)) if len(unknown) == 1 else None
+    if rest is None:
+        raise ShapeMismatch(f"reshape of [{', '.join(map(format_size, shape))}] can't infer -1 in {list(wanted)}")
+    return (*wanted[: unknown[0]], rest, *wanted[unknown[0] + 1:])
+
+
+def matmul(x: Operand, y: Operand) -> Traced:
+    """NumPy's matmul: the last axis of x with the last but one of y, the axes before broadcast together."""
+    left, right = lift_together([x, y])
+    if not left.shape or not right.shape:
+        raise TypeMismatch("matmul requires operands of rank 1 or more")
+    a, b = len(left.shape), len(right.shape)
+    row, column = a > 1, b > 1
+    contracted = (left.shape[-1], right.shape[-2 if column else -1])
+    if not equal(*contracted):
+        raise ShapeMismatch(
+            f"matmul requires equal contracted extents, got {contracted[0]} ({left.type}) and {contracted[1]} "
+            f"({right.type})")
+    batch = broadcast_shapes(left.shape[: a - 2] if row else (), right.shape[: b - 2] if column else ())
+    n = len(batch)
+    free: list[Size] = [left.shape[-2]] * row + [right.shape[-1]] * column
+    rank = n + len(free)
+
+    def batch_labels(shape: Shape) -> tuple[int, ...]:
+        return tuple(
+            axis if equal(size, batch[axis]) else -1 for axis, size in enumerate(shape, n - len(shape)))
+
+    lhs = (*(batch_labels(left.shape[:-2]) + (n,) if row else ()), rank)
+    rhs = (*batch_labels(right.shape[:-2]), rank, rank - 1) if column else (rank,)
+    return Traced(builders.contract(left, right, lhs, rhs, (*batch, *free, contracted[0]), rank))
+
+
+def take_index(node: Node, index: tuple[Any, ...]) -> Node:
+    """Basic NumPy indexing: ints, slices with positive steps, None and one Ellipsis."""
+    given = sum(item is not None and not isinstance(item, EllipsisType) for item in index)
+    if given > len(node.shape) or sum(isinstance(item, EllipsisType) for item in index) > 1:
+        raise TypeMismatch(f"{node.type} can't be indexed by {len(index)} items")
+    if not any(isinstance(item, EllipsisType) for item in index):
+        index = (*index, ...)
+    items: list[Any] = []
+    for item in index:
+        items.extend([slice(None)] * (len(node.shape) - given) if isinstance(item, EllipsisType) else [item])
+    starts, limits, strides, labels, shape = [], [], [], [], []
+    axis = 0
+    for item in items:
+        if item is None:
+            shape.append(1)
+            continue
+        size = node.shape[axis]
+        if isinstance(item, slice):
+            start, limit, stride = _slice_bounds(item, size, node, axis)
+            labels.append(len(shape))
+            shape.append((limit - start + (stride - 1)) // stride)
+        else:
+            start = _position(item, size, node, axis)
+            limit, stride = start + 1, 1
+            labels.append(-1)
+        starts.append(start)
+        limits.append(limit)
+        strides.append(stride)
+        axis += 1
+    boxed = builders.slice_(node, tuple(starts), tuple(limits), tuple(strides))
+    return builders.view(boxed, tuple(labels), tuple(shape))
+
+
+def _position(item: Any, size: Size, node: Node, axis: int) -> Size:
+    if not isinstance(item, Dim):
+        try:
+            item = operator.index(item)
+        except TypeError:
+            raise TypeMismatch(f"an index must be an int, a slice, None or ..., got {item!r}") from None
+    position = item + size if isinstance(item, int) and item < 0 else item
+    if less_equal(0, position) is not True or less_equal(position + 1, size) is not True:
+        raise ShapeMismatch(f"index {item} is not provably within axis {axis} of {node.type}")
+    return position
+
+
+def _slice_bounds(item: slice, size: Size, node: Node, axis: int) -> tuple[Size, Size, int]:
+    stride = 1 if item.step is None else operator.index(item.step)
+    if stride < 1:
+        raise TypeMismatch(f"slices require positive steps, got {stride} along axis {axis} of {node.type}")
+
+    def bound(value: Any, default: Size) -> Size:
+        if value is None:
+            return default
+        value = value if isinstance(value, Dim) else operator.index(value)
+        if isinstance(value, int) and value < 0:
+            value = value + size
+        if isinstance(value, int) and isinstance(size, int):
+            return max(0, min(value, size))
+        return value
+
+    start, limit = bound(item.start, 0), bound(item.stop, size)
+    if isinstance(start, int) and isinstance(limit, int):
+        limit = max(start, limit)
+    return start, limit, stride

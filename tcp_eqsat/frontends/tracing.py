@@ -1,0 +1,100 @@
+"""Programs from Python functions: `spec`, `trace`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tcp_eqsat.errors import ArgumentError, TypeMismatch
+from tcp_eqsat.frontends.traced import Traced, lift
+from tcp_eqsat.lang.dims import LARGEST, Dim, symbol
+from tcp_eqsat.lang.ops import builders
+from tcp_eqsat.lang.program import Function, Node, Program
+from tcp_eqsat.lang.type_text import parse_type
+from tcp_eqsat.lang.types import TensorType
+
+Range = tuple[int, int] | tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The type of one argument: `spec("f32[b, 16]", b=(1, 512))`."""
+
+    text: str
+    ranges: Mapping[str, Range]
+
+
+def spec(text: str, **ranges: Range) -> Spec:
+    """An argument's type as text. Names are symbolic sizes, shared by all specs of one trace.
+
+    A keyword gives a symbol's range (lower, upper), ends included, or (lower, upper, divisor); the default
+    is 0 to 2**31 - 1.
+    """
+    return Spec(text, ranges)
+
+
+def spec_types(specs: tuple[Spec | str | TensorType, ...]) -> tuple[TensorType, ...]:
+    """The types of specs under one set of symbols; raises ArgumentError where they contradict each other."""
+    ranges: dict[str, Range] = {}
+    for item in specs:
+        if isinstance(item, Spec):
+            for name, given in item.ranges.items():
+                if ranges.setdefault(name, given) != given:
+                    raise ArgumentError(f"size {name} has two ranges: {ranges[name]} and {given}")
+    symbols: dict[str, Dim] = {}
+
+    def lookup(name: str) -> Dim:
+        if name not in symbols:
+            symbols[name] = symbol(name, *ranges.get(name, (0, LARGEST)))
+        return symbols[name]
+
+    types = []
+    for item in specs:
+        text = item.text if isinstance(item, Spec) else item
+        types.append(text if isinstance(text, TensorType) else parse_type(text, lookup))
+    unused = set(ranges) - set(symbols)
+    if unused:
+        raise ArgumentError(f"size {min(unused)} has a range but no spec mentions it")
+    return tuple(types)
+
+
+def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: str | None = None) -> Program:
+    """The program that `function` computes on arguments of these types.
+
+    The function is called once, with traced tensors; it returns one tensor, or a tuple or list of them. Parameters
+    are named as in its signature. Raises TypeMismatch and ShapeMismatch where an operation does not type,
+    ArgumentError for a wrong number of specs.
+    """
+    types = spec_types(specs)
+    names = _parameter_names(function, len(types))
+    parameters = tuple(builders.parameter(n, i, t) for i, (n, t) in enumerate(zip(names, types, strict=True)))
+    returned = function(*map(Traced, parameters))
+    results: tuple[Node, ...] = (
+        tuple(map(_result, returned)) if isinstance(returned, (tuple, list)) else (_result(returned),))
+    title = name or getattr(function, "__name__", "main")
+    title = title if title.isidentifier() else "main"
+    return Program({title: Function(title, parameters, results, dict(zip(parameters, names, strict=True)))})
+
+
+def _result(value: Any) -> Node:
+    if not isinstance(value, (Traced, Node)) and not hasattr(value, "__array__") and not isinstance(
+            value, (bool, int, float)):
+        raise TypeMismatch(f"a traced function must return tensors, got {type(value).__name__}")
+    return lift(value)
+
+
+def _parameter_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(*range(count))
+    except ValueError:
+        return tuple(f"arg{i}" for i in range(count))
+    except TypeError as error:
+        raise ArgumentError(f"{getattr(function, '__name__', 'function')} does not take {count} arguments: {error}"
+                            ) from None
+    names: list[str] = []
+    for key, value in bound.arguments.items():
+        names.extend([f"{key}{i}" for i in range(len(value))] if isinstance(value, tuple) else [key])
+    return tuple(names)
