@@ -22,6 +22,7 @@ from tcp_eqsat.frontends.traced import (
     lift_together,
 )
 from tcp_eqsat.frontends.traced import broadcast_to as _broadcast_to
+from tcp_eqsat.frontends.traced import matmul as matmul
 from tcp_eqsat.lang.dims import Size, product
 from tcp_eqsat.lang.dims import equal as equal_sizes
 from tcp_eqsat.lang.ops import builders

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,15 +60,18 @@ def spec_types(specs: tuple[Spec | str | TensorType, ...]) -> tuple[TensorType, 
     return tuple(types)
 
 
-def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: str | None = None) -> Program:
+def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: str | None = None,
+          names: Sequence[str] | None = None) -> Program:
     """The program that `function` computes on arguments of these types.
 
     The function is called once, with traced tensors; it returns one tensor, or a tuple or list of them. Parameters
-    are named as in its signature. Raises TypeMismatch and ShapeMismatch where an operation does not type,
+    are named as in its signature, or by `names`. Raises TypeMismatch and ShapeMismatch where an operation does not type,
     ArgumentError for a wrong number of specs.
     """
     types = spec_types(specs)
-    names = _parameter_names(function, len(types))
+    names = _parameter_names(function, len(types)) if names is None else tuple(names)
+    if len(names) != len(types) or len(set(names)) != len(names):
+        raise ArgumentError(f"trace requires {len(types)} distinct names, got {list(names)}")
     parameters = tuple(builders.parameter(n, i, t) for i, (n, t) in enumerate(zip(names, types, strict=True)))
     returned = function(*map(Traced, parameters))
     results: tuple[Node, ...] = (
