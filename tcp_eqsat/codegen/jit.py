@@ -39,16 +39,17 @@ class Module:
 class CompiledModule(Module):
     """A module compiled here, with what it was compiled from."""
 
-    def __init__(self, module: llvm.ModuleRef, target: CpuTarget) -> None:
+    def __init__(self, module: llvm.ModuleRef, target: CpuTarget, effort: int = 2) -> None:
         self._module = module
         self.target = target
+        self.effort = effort
         symbols = tuple(
             function.name
             for function in module.functions
             if not function.is_declaration and function.linkage.name == "external"
         )
         with _LOCK:
-            object_bytes = target_machine(target).emit_object(module)
+            object_bytes = target_machine(target, effort).emit_object(module)
         super().__init__(object_bytes, symbols)
 
     @property
@@ -60,17 +61,20 @@ class CompiledModule(Module):
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with _LOCK:
-            return target_machine(self.target).emit_assembly(self._module)
+            return target_machine(self.target, self.effort).emit_assembly(self._module)
 
 
-def compile_module(text: str, target: CpuTarget, optimize: bool = False) -> CompiledModule:
+def compile_module(
+    text: str, target: CpuTarget, optimize: bool = False, effort: int = 2
+) -> CompiledModule:
     """Compiles LLVM text for `target` and loads it.
 
     No optimisation passes run unless `optimize` is true (level 2): code with explicit vectors gains nothing
-    from them. Raises VerificationError if LLVM rejects the text.
+    from them. `effort` is LLVM's level of code generation; 0 is several times quicker and enough for code that
+    checks and calls. Raises VerificationError if LLVM rejects the text.
     """
     with _LOCK:
-        machine = target_machine(target)
+        machine = target_machine(target, effort)
         try:
             module = llvm.parse_assembly(text)
             module.triple = machine.triple
@@ -81,16 +85,16 @@ def compile_module(text: str, target: CpuTarget, optimize: bool = False) -> Comp
         if optimize:
             builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
             builder.getModulePassManager().run(module, builder)
-    return CompiledModule(module, target)
+    return CompiledModule(module, target, effort)
 
 
 @functools.cache
-def target_machine(target: CpuTarget) -> llvm.TargetMachine:
-    """LLVM's code generator for `target`, position independent."""
+def target_machine(target: CpuTarget, effort: int = 2) -> llvm.TargetMachine:
+    """LLVM's code generator for `target`, position independent, at a level of 0 to 3."""
     _initialize()
     triple = llvm.get_process_triple()
     return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=target.name, features=target.features, opt=2, reloc="pic", codemodel="small"
+        cpu=target.name, features=target.features, opt=effort, reloc="pic", codemodel="small"
     )
 
 
