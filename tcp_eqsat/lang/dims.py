@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tcp_eqsat.errors import ShapeMismatch
+from tcp_eqsat.lang.monomials import content
 from tcp_eqsat.lang.polynomial import (
     INT64_MAX,
     LARGEST,
@@ -20,15 +21,15 @@ from tcp_eqsat.lang.polynomial import (
     Minimum,
     Size,
     Symbol,
-    bounds_of as bounds,
-    content,
+    bounds,
     exact_divide,
-    extremum,
     floor_divide,
+    maximum,
+    minimum,
     polynomial_of,
     symbol_dim,
     symbols_in,
-    value_of as value,
+    value_of,
 )
 from tcp_eqsat.lang.size_text import parse_size
 
@@ -85,6 +86,18 @@ def evaluate(size: Size, bindings: Mapping[str, int]) -> int:
     return size.evaluate(bindings)  # type: ignore[union-attr]
 
 
+def value(size: Size, bindings: Mapping[str, int]) -> int:
+    """The value of an expression of any sign; for offsets and guards.
+
+    The symbols must be bound within their ranges, which is not checked. Raises ShapeMismatch where
+    one is not bound or a divisor is 0.
+    """
+    try:
+        return value_of(size, bindings)
+    except KeyError as error:
+        raise ShapeMismatch(f"{size} requires a value of {error.args[0]}") from None
+
+
 def substitute(size: Size, mapping: Mapping[str, Size]) -> Size:
     """`size` with symbols replaced by name, all at once."""
     return size if type(size) is int else size.substitute(mapping)  # type: ignore[union-attr]
@@ -112,16 +125,6 @@ def product(sizes: Iterable[Size]) -> Size:
     if type(result) is int and result > INT64_MAX:
         raise ShapeMismatch(f"a product of sizes must be below 2**63, got {result} (overflow)")
     return result
-
-
-def minimum(*sizes: Size) -> Size:
-    """The smallest of at least one size."""
-    return extremum(Minimum, sizes)
-
-
-def maximum(*sizes: Size) -> Size:
-    """The largest of at least one size."""
-    return extremum(Maximum, sizes)
 
 
 def equal(x: Size, y: Size) -> bool:

@@ -1,10 +1,10 @@
 """Symbolic sizes as canonical polynomials.
 
-A `Dim` is a sum of products of *atoms*: symbols, `floor(x / y)`, minima and maxima. Equal polynomials
-are one object, so `==` and `hash` cost what they cost for any object, and every operation is
-memoised. Inside, coefficients may be fractions: `h // 8` is `h / 8` where h is a multiple of 8, and
-then `8 * (h // 8)` is h without further rules. Every term by itself is an integer for all values
-of the symbols. A constant is always a plain int, never a Dim.
+A `Dim` is a sum of products of *atoms*: symbols, `floor(x / y)`, minima and maxima. Equal
+polynomials are one object, so `==` and `hash` cost what they cost for any object, and every
+operation is memoised. Inside, coefficients may be fractions: `h // 8` is `h / 8` where h is a
+multiple of 8, and then `8 * (h // 8)` is h without further rules. Every term by itself is an
+integer for all values of the symbols. A constant is always a plain int, never a Dim.
 
 Division assumes divisors other than 0; evaluation reports one that is 0.
 """
@@ -19,19 +19,28 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from operator import index
-from typing import Any, ClassVar, SupportsIndex, Union
+from typing import Any, ClassVar, SupportsIndex
 
 from tcp_eqsat.errors import ArgumentError, LimitError, ShapeMismatch
 from tcp_eqsat.lang import intervals
 from tcp_eqsat.lang.intervals import Interval, Number
+from tcp_eqsat.lang.monomials import (
+    CACHE,
+    Monomial,
+    Terms,
+    combine,
+    common_factor,
+    content,
+    monomial_quotient,
+    multiple_of,
+    multiply_terms,
+    order,
+)
 
 LARGEST = 2**31 - 1
 """The upper end of a symbol's range where none is given."""
-MAX_TERMS = 1 << 14
-"""Products with more terms than this raise LimitError."""
 MAX_DEPTH = 32
 """Floors, minima and maxima nested deeper than this raise LimitError."""
-_CACHE = 1 << 14
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 
 _table: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
@@ -74,13 +83,13 @@ class _Immutable:
 class Atom(_Immutable):
     """What a polynomial can't take apart. `key` orders atoms, the same way in every process."""
 
-    __slots__ = ("depth", "interval", "key", "symbols", "text")
+    __slots__ = ("depth", "interval", "key", "multiple", "symbols", "text")
     key: tuple[Any, ...]
     text: str
     symbols: frozenset[Symbol]
     depth: int
     interval: Interval
-    multiple: ClassVar[int] = 1
+    multiple: int
     """Every value of the atom is a multiple of this."""
 
     def value(self, bindings: Mapping[str, int]) -> int:
@@ -90,19 +99,23 @@ class Atom(_Immutable):
     def substitute(self, mapping: Mapping[str, Size]) -> Size:
         raise NotImplementedError
 
-    def _describe(self, rank: int, text: str, operands: tuple[Size, ...], within: Interval) -> None:
+    def _describe(
+        self, rank: int, text: str, operands: tuple[Size, ...], within: Interval, multiple: int
+    ) -> None:
         dims = [operand for operand in operands if isinstance(operand, Dim)]
         symbols = frozenset().union(*(dim.symbols for dim in dims))
         depth = 1 + max((dim.depth for dim in dims), default=0)
         if depth > MAX_DEPTH:
             raise LimitError(f"sizes nest at most {MAX_DEPTH} divisions, minima and maxima")
         facts = tuple(symbol.key for symbol in sorted(symbols, key=_key_of))
-        self._set(
-            key=(rank, text, facts), text=text, symbols=symbols, depth=depth, interval=within
-        )
+        self._set(key=(rank, text, facts), text=text, symbols=symbols, depth=depth)
+        self._set(interval=within, multiple=multiple)
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.text})"
 
 
 class Symbol(Atom):
@@ -118,16 +131,14 @@ class Symbol(Atom):
     upper: int
     divisor: int
 
-    def __new__(
-        cls, name: str, lower: int = 0, upper: int = LARGEST, divisor: int = 1
-    ) -> Symbol:
+    def __new__(cls, name: str, lower: int = 0, upper: int = LARGEST, divisor: int = 1) -> Symbol:
         key = (cls, name, lower, upper, divisor)
         return _interned(key, lambda: cls._make(name, index(lower), index(upper), index(divisor)))
 
     @classmethod
     def _make(cls, name: str, lower: int, upper: int, divisor: int) -> Symbol:
         if not _NAME.match(name) or name in ("min", "max"):
-            raise ArgumentError(f"a symbol's name is an identifier other than min, max; got {name!r}")
+            raise ArgumentError(f"a symbol is an identifier other than min and max, got {name!r}")
         if divisor < 1:
             raise ArgumentError(f"the divisor of {name} must be at least 1, got {divisor}")
         low, high = -(-lower // divisor) * divisor, upper // divisor * divisor
@@ -138,12 +149,8 @@ class Symbol(Atom):
         self = object.__new__(cls)
         self._set(name=name, lower=lower, upper=upper, divisor=divisor)
         self._set(key=(0, name, lower, upper, divisor), text=name, depth=0)
-        self._set(symbols=frozenset((self,)), interval=(low, high))
+        self._set(symbols=frozenset((self,)), interval=(low, high), multiple=divisor)
         return self
-
-    @property
-    def multiple(self) -> int:  # type: ignore[override]
-        return self.divisor
 
     def admits(self, value: int) -> bool:
         """Whether `value` is in the range and a multiple of the divisor."""
@@ -184,8 +191,8 @@ class Floor(Atom):
         self = object.__new__(cls)
         self._set(dividend=dividend, divisor=divisor)
         text = f"{_factor_text(dividend, products=True)}//{_factor_text(divisor)}"
-        within = intervals.floor_divide(bounds_of(dividend), bounds_of(divisor))
-        self._describe(1, text, (dividend, divisor), within)
+        within = intervals.floor_divide(bounds(dividend), bounds(divisor))
+        self._describe(1, text, (dividend, divisor), within, multiple=1)
         return self
 
     def value(self, bindings: Mapping[str, int]) -> int:
@@ -195,8 +202,9 @@ class Floor(Atom):
         return value_of(self.dividend, bindings) // divisor
 
     def substitute(self, mapping: Mapping[str, Size]) -> Size:
-        return floor_divide(substitute_in(self.dividend, mapping),
-                            substitute_in(self.divisor, mapping))
+        return floor_divide(
+            substitute_in(self.dividend, mapping), substitute_in(self.divisor, mapping)
+        )
 
     def __reduce__(self) -> Any:
         return Floor, (self.dividend, self.divisor)
@@ -218,17 +226,18 @@ class _Extremum(Atom):
     def _make(cls, operands: tuple[Size, ...]) -> Any:
         self = object.__new__(cls)
         self._set(operands=operands)
-        ranges = [bounds_of(operand) for operand in operands]
+        ranges = [bounds(operand) for operand in operands]
         within = cls.choose(low for low, _ in ranges), cls.choose(high for _, high in ranges)
         text = f"{cls.choose.__name__}({', '.join(map(str, operands))})"
-        self._describe(cls.rank, text, operands, within)
+        multiple = math.gcd(*(content(polynomial_of(operand)) for operand in operands))
+        self._describe(cls.rank, text, operands, within, multiple)
         return self
 
     def value(self, bindings: Mapping[str, int]) -> int:
         return type(self).choose(value_of(operand, bindings) for operand in self.operands)
 
     def substitute(self, mapping: Mapping[str, Size]) -> Size:
-        return extremum(type(self), [substitute_in(each, mapping) for each in self.operands])
+        return _choose(type(self), [substitute_in(each, mapping) for each in self.operands])
 
     def __reduce__(self) -> Any:
         return type(self), (self.operands,)
@@ -250,15 +259,13 @@ class Maximum(_Extremum):
     rank = 3
 
 
-Monomial = tuple[tuple[Atom, int], ...]
-"""Atoms with their exponents (>= 1), ordered by `Atom.key`; `()` is the constant 1."""
-Terms = Mapping[Monomial, Number]
-
-
 class Dim(_Immutable):
     """A size that is not constant. Immutable, interned, made by operations only."""
 
-    __slots__ = ("_bounds", "_parts", "_terms", "_text", "depth", "polynomial", "symbols")
+    __slots__ = ("_bounds", "_terms", "_text", "depth", "polynomial", "symbols")
+    _bounds: tuple[int, int] | None
+    _terms: tuple[tuple[int, Monomial], ...] | None
+    _text: str | None
     __array_ufunc__ = None
     polynomial: dict[Monomial, Number]
     """Coefficients by monomial, leading one first. Not to be changed."""
@@ -271,15 +278,19 @@ class Dim(_Immutable):
 
         Coefficients are integers: the `h / 8` of an h divisible by 8 shows as `Floor(h, 8)`.
         """
-        if self._terms is None:
-            self._set(_terms=tuple(map(_integral_term, self.polynomial.items())))
-        return self._terms
+        terms = self._terms
+        if terms is None:
+            terms = tuple(map(_integral_term, self.polynomial.items()))
+            self._set(_terms=terms)
+        return terms
 
     def bounds(self) -> tuple[int, int]:
         """(lower, upper): every value is between them, ends included."""
-        if self._bounds is None:
-            self._set(_bounds=_bounds(self.polynomial))
-        return self._bounds
+        found = self._bounds
+        if found is None:
+            found = intervals.integral(_range(self.polynomial))
+            self._set(_bounds=found)
+        return found
 
     def value(self, bindings: Mapping[str, int]) -> int:
         """The value, of any sign, where `bindings` bind every symbol within its range."""
@@ -292,7 +303,7 @@ class Dim(_Immutable):
         return total
 
     def evaluate(self, bindings: Mapping[str, int]) -> int:
-        """The size under `bindings`; see `evaluate` of this package's `dims`."""
+        """The value, in [0, 2**63); raises ShapeMismatch, see `dims.evaluate`."""
         for symbol in self.symbols:
             bound = bindings.get(symbol.name)
             if bound is None or not symbol.admits(bound):
@@ -301,8 +312,7 @@ class Dim(_Immutable):
         if not 0 <= result <= INT64_MAX:
             fault = "it is negative" if result < 0 else "overflow of 64 bits"
             raise ShapeMismatch(
-                f"size {self} must be in [0, 2**63), got {result} ({fault}) "
-                f"with {_shown(self, bindings)}"
+                f"size {self} must be in [0, 2**63), got {result} ({fault}) with {_shown(self, bindings)}"
             )
         return result
 
@@ -359,9 +369,11 @@ class Dim(_Immutable):
         raise TypeError(f"whether {self} is 0 is not known; ask equal() or less_equal()")
 
     def __str__(self) -> str:
-        if self._text is None:
-            self._set(_text=_sum_text(self.terms))
-        return self._text
+        text = self._text
+        if text is None:
+            text = _sum_text(self.terms)
+            self._set(_text=text)
+        return text
 
     def __repr__(self) -> str:
         return f"Dim({self})"
@@ -371,13 +383,13 @@ class Dim(_Immutable):
 
 
 INT64_MAX = 2**63 - 1
-Size = Union[int, Dim]
+Size = int | Dim
 _SIZES = frozenset((int, Dim))
 
 
 def _size(value: Dim | SupportsIndex) -> Size:
     """`value` as a size; NumPy integers become plain ints. Raises TypeError."""
-    return value if type(value) is Dim else index(value)  # type: ignore[return-value, arg-type]
+    return value if type(value) is Dim else index(value)  # type: ignore[arg-type]
 
 
 def _key_of(atom: Atom) -> tuple[Any, ...]:
@@ -387,14 +399,7 @@ def _key_of(atom: Atom) -> tuple[Any, ...]:
 # Building ---------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(_CACHE)
-def _order(monomial: Monomial) -> tuple[Any, ...]:
-    """Graded lexicographic order, leading monomial first; compatible with multiplication."""
-    degree = sum(exponent for _, exponent in monomial)
-    return -degree, tuple((atom.key, -exponent) for atom, exponent in monomial)
-
-
-def _build(terms: Terms) -> Size:
+def size_of_terms(terms: Terms) -> Size:
     """The size with these terms, each of which is an integer for all values of the symbols."""
     kept = [
         (monomial, _plain(coefficient)) for monomial, coefficient in terms.items() if coefficient
@@ -407,7 +412,7 @@ def _build(terms: Terms) -> Size:
 
 
 def _make_dim(kept: list[tuple[Monomial, Number]]) -> Dim:
-    kept.sort(key=lambda term: _order(term[0]))
+    kept.sort(key=lambda term: order(term[0]))
     atoms = [atom for monomial, _ in kept for atom, _ in monomial]
     self = object.__new__(Dim)
     self._set(polynomial=dict(kept), _terms=None, _bounds=None, _text=None)
@@ -417,7 +422,7 @@ def _make_dim(kept: list[tuple[Monomial, Number]]) -> Dim:
 
 
 def _rebuild(items: tuple[tuple[Monomial, Number], ...]) -> Size:
-    return _build({tuple(sorted(m, key=lambda f: f[0].key)): c for m, c in items})
+    return size_of_terms({tuple(sorted(m, key=lambda f: f[0].key)): c for m, c in items})
 
 
 def _plain(value: Number) -> Number:
@@ -430,7 +435,7 @@ def symbol_dim(atom: Symbol) -> Dim:
 
 
 def _of_atom(atom: Atom) -> Dim:
-    return _build({((atom, 1),): 1})  # type: ignore[return-value]
+    return size_of_terms({((atom, 1),): 1})  # type: ignore[return-value]
 
 
 def polynomial_of(size: Size) -> Terms:
@@ -444,11 +449,12 @@ def _integral_term(term: tuple[Monomial, Number]) -> tuple[int, Monomial]:
     monomial, coefficient = term
     if isinstance(coefficient, int):
         return coefficient, monomial
-    whole = _build({monomial: 1})
+    whole = size_of_terms({monomial: 1})
     return coefficient.numerator, ((Floor(whole, coefficient.denominator), 1),)
 
 
-def bounds_of(size: Size) -> tuple[int, int]:
+def bounds(size: Size) -> tuple[int, int]:
+    """(lower, upper): every value of the size is between them, ends included."""
     return size.bounds() if isinstance(size, Dim) else (size, size)
 
 
@@ -463,59 +469,19 @@ def substitute_in(size: Size, mapping: Mapping[str, Size]) -> Size:
 # Arithmetic -------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(_CACHE)
+@functools.lru_cache(CACHE)
 def add(x: Size, y: Size) -> Size:
-    return _build(_combined(polynomial_of(x), 1, polynomial_of(y)))
+    return size_of_terms(combine(polynomial_of(x), 1, polynomial_of(y)))
 
 
-@functools.lru_cache(_CACHE)
+@functools.lru_cache(CACHE)
 def subtract(x: Size, y: Size) -> Size:
-    return _build(_combined(polynomial_of(x), -1, polynomial_of(y)))
+    return size_of_terms(combine(polynomial_of(x), -1, polynomial_of(y)))
 
 
-def _combined(terms: Terms, factor: Number, others: Terms) -> dict[Monomial, Number]:
-    """`terms + factor * others`."""
-    result = dict(terms)
-    for monomial, coefficient in others.items():
-        result[monomial] = result.get(monomial, 0) + factor * coefficient
-    return result
-
-
-@functools.lru_cache(_CACHE)
+@functools.lru_cache(CACHE)
 def multiply(x: Size, y: Size) -> Size:
-    return _build(_product(polynomial_of(x), polynomial_of(y)))
-
-
-def _product(xs: Terms, ys: Terms) -> dict[Monomial, Number]:
-    if len(xs) * len(ys) > MAX_TERMS:
-        raise LimitError(f"a size has at most {MAX_TERMS} terms, a product needs {len(xs)} x {len(ys)}")
-    result: dict[Monomial, Number] = {}
-    for m, a in xs.items():
-        for n, b in ys.items():
-            monomial = _monomial_product(m, n)
-            result[monomial] = result.get(monomial, 0) + a * b
-    return result
-
-
-@functools.lru_cache(_CACHE)
-def _monomial_product(m: Monomial, n: Monomial) -> Monomial:
-    if not m or not n:
-        return m or n
-    exponents = dict(m)
-    for atom, exponent in n:
-        exponents[atom] = exponents.get(atom, 0) + exponent
-    return tuple(sorted(exponents.items(), key=lambda factor: factor[0].key))
-
-
-def _monomial_quotient(m: Monomial, n: Monomial) -> Monomial | None:
-    """`m / n` if it is a monomial."""
-    exponents = dict(m)
-    for atom, exponent in n:
-        left = exponents.get(atom, 0) - exponent
-        if left < 0:
-            return None
-        exponents[atom] = left
-    return tuple((atom, exponent) for atom, exponent in exponents.items() if exponent)
+    return size_of_terms(multiply_terms(polynomial_of(x), polynomial_of(y)))
 
 
 def power(x: Size, exponent: int) -> Size:
@@ -533,18 +499,7 @@ def remainder(x: Size, y: Size) -> Size:
     return x - y * floor_divide(x, y)
 
 
-@functools.lru_cache(_CACHE)
-def _multiple(monomial: Monomial) -> int:
-    """Every value of the monomial is a multiple of this."""
-    return math.prod(atom.multiple**exponent for atom, exponent in monomial)
-
-
-def content(terms: Terms) -> int:
-    """The largest integer that provably divides every value; 0 for the size 0."""
-    return math.gcd(*(int(c * _multiple(m)) for m, c in terms.items()))
-
-
-@functools.lru_cache(_CACHE)
+@functools.lru_cache(CACHE)
 def exact_divide(x: Size, y: Size) -> Size | None:
     """The size q with `q * y == x`, or None where there is none or it can't be proved."""
     dividend, divisor = polynomial_of(x), polynomial_of(y)
@@ -553,23 +508,23 @@ def exact_divide(x: Size, y: Size) -> Size | None:
     lead, scale = next(iter(divisor.items()))
     rest, quotient = dict(dividend), {}
     while rest:
-        monomial = min(rest, key=_order)
-        factor = _monomial_quotient(monomial, lead)
+        monomial = min(rest, key=order)
+        factor = monomial_quotient(monomial, lead)
         if factor is None:
             return None
         ratio = _plain(Fraction(rest[monomial]) / scale)
-        if (ratio * _multiple(factor)).denominator != 1:
+        if (ratio * multiple_of(factor)).denominator != 1:
             return None
         quotient[factor] = ratio
         rest = {
             m: c
-            for m, c in _combined(rest, -1, _product({factor: ratio}, divisor)).items()
+            for m, c in combine(rest, -1, multiply_terms({factor: ratio}, divisor)).items()
             if c
         }
-    return _build(quotient)
+    return size_of_terms(quotient)
 
 
-@functools.lru_cache(_CACHE)
+@functools.lru_cache(CACHE)
 def floor_divide(x: Size, y: Size) -> Size:
     """`floor(x / y)`; raises ShapeMismatch for y = 0."""
     if isinstance(y, int):
@@ -593,12 +548,13 @@ def _floor_by_constant(x: Size, divisor: int) -> Size:
     numerators = {m: int(c * scale) for m, c in rest.items()}
     constant = numerators.pop((), 0)
     divisor *= scale
-    common = math.gcd(divisor, *(c * _multiple(m) for m, c in numerators.items()))
-    """The variable part is a multiple of `common`, so the constant matters only up to that."""
+    common = math.gcd(divisor, *(c * multiple_of(m) for m, c in numerators.items()))
     shared = math.gcd(common, *numerators.values())
-    constant = constant // common * common
-    dividend = _build({**{m: c // shared for m, c in numerators.items()}, (): constant // shared})
-    return add(_build(quotient), _floor_atom(dividend, divisor // shared))
+    constant = constant // common * common  # what exceeds a multiple of `common` never counts
+    dividend = size_of_terms(
+        {**{m: c // shared for m, c in numerators.items()}, (): constant // shared}
+    )
+    return add(size_of_terms(quotient), _floor_atom(dividend, divisor // shared))
 
 
 def _split(terms: Terms, divisor: Number, base: Monomial) -> tuple[dict, dict[Monomial, Number]]:
@@ -606,11 +562,11 @@ def _split(terms: Terms, divisor: Number, base: Monomial) -> tuple[dict, dict[Mo
     quotient: dict[Monomial, Number] = {}
     rest: dict[Monomial, Number] = {}
     for monomial, coefficient in terms.items():
-        factor = _monomial_quotient(monomial, base)
+        factor = monomial_quotient(monomial, base)
         if factor is None:
             rest[monomial] = coefficient
             continue
-        unit = _multiple(factor)
+        unit = multiple_of(factor)
         whole = Fraction(coefficient * unit // divisor, unit)
         quotient[factor] = _plain(whole)
         left = _plain(coefficient - whole * divisor)
@@ -629,38 +585,33 @@ def _floor_by_dim(x: Size, y: Dim) -> Size:
     above = {m: int(c * scale) for m, c in rest.items()}
     below = {m: int(c * scale) for m, c in y.polynomial.items()}
     shared = math.gcd(*above.values(), *below.values())
-    common = functools.reduce(_common_factor, (*above, *below))
+    common = functools.reduce(common_factor, (*above, *below))
     dividend, divisor = (
-        _build({_monomial_quotient(m, common): c // shared for m, c in each.items()})  # type: ignore[misc]
+        size_of_terms({monomial_quotient(m, common): c // shared for m, c in each.items()})  # type: ignore[misc]
         for each in (above, below)
     )
-    last = _floor_atom(dividend, divisor) if type(divisor) is Dim else floor_divide(dividend, divisor)
-    return add(_build(quotient), last)
-
-
-def _common_factor(m: Monomial, n: Monomial) -> Monomial:
-    others = dict(n)
-    return tuple((atom, min(e, others[atom])) for atom, e in m if atom in others)
+    divide = _floor_atom if type(divisor) is Dim else floor_divide
+    return add(size_of_terms(quotient), divide(dividend, divisor))
 
 
 def _floor_atom(x: Size, y: Size) -> Size:
     """floor(x / y) of what can't be split further, y > 0 unless it is symbolic."""
     if isinstance(x, int) and isinstance(y, int):
         return x // y
-    low, high = bounds_of(x)
+    low, high = bounds(x)
     if isinstance(y, int):
         if low // y == high // y:
             return low // y
-    elif low >= 0 and bounds_of(y - x)[0] >= 1:
+    elif low >= 0 and bounds(y - x)[0] >= 1:
         return 0
     nested = [
         (m, m[0][0])
         for m, c in polynomial_of(x).items()
         if c == 1 and len(m) == 1 and m[0][1] == 1 and isinstance(m[0][0], Floor)
     ]
-    if len(nested) == 1 and bounds_of(y)[0] >= 0:
+    if len(nested) == 1 and bounds(y)[0] >= 0:
         monomial, inner = nested[0]
-        others = _build({m: c for m, c in polynomial_of(x).items() if m != monomial})
+        others = size_of_terms({m: c for m, c in polynomial_of(x).items() if m != monomial})
         return floor_divide(inner.dividend + others * inner.divisor, y * inner.divisor)
     return _of_atom(Floor(x, y))
 
@@ -668,23 +619,39 @@ def _floor_atom(x: Size, y: Size) -> Size:
 # Minima and maxima ------------------------------------------------------------------------------
 
 
-def extremum(kind: type[_Extremum], sizes: Iterable[Size]) -> Size:
-    """The minimum or maximum of sizes: flat, without repeats, without what can't be chosen."""
+def minimum(*sizes: Size) -> Size:
+    """The smallest of at least one size."""
+    return _choose(Minimum, sizes)
+
+
+def maximum(*sizes: Size) -> Size:
+    """The largest of at least one size."""
+    return _choose(Maximum, sizes)
+
+
+def _choose(kind: type[_Extremum], sizes: Iterable[Size]) -> Size:
+    """The minimum or maximum: flat, without repeats, without what can't be chosen."""
     operands: list[Size] = []
     for size in sizes:
-        parts = size.polynomial if isinstance(size, Dim) else {}
-        ((monomial, coefficient),) = parts.items() if len(parts) == 1 else [((), 0)]
-        if coefficient == 1 and len(monomial) == 1 and type(monomial[0][0]) is kind \
-                and monomial[0][1] == 1:
-            operands.extend(monomial[0][0].operands)
-        else:
-            operands.append(size)
-    return _extremum(kind, tuple(dict.fromkeys(operands)))
+        atom = lone_atom(size)
+        operands.extend(
+            atom.operands if isinstance(atom, _Extremum) and type(atom) is kind else (size,)
+        )
+    return _choose_of(kind is Minimum, tuple(dict.fromkeys(operands)))
 
 
-@functools.lru_cache(_CACHE)
-def _extremum(kind: type[_Extremum], operands: tuple[Size, ...]) -> Size:
-    smallest = kind is Minimum
+def lone_atom(size: Size) -> Atom | None:
+    """The atom that `size` is, if it is one."""
+    if isinstance(size, Dim) and len(size.polynomial) == 1:
+        ((monomial, coefficient),) = size.polynomial.items()
+        if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+            return monomial[0][0]
+    return None
+
+
+@functools.lru_cache(CACHE)
+def _choose_of(smallest: bool, operands: tuple[Size, ...]) -> Size:
+    kind = Minimum if smallest else Maximum
     kept: list[Size] = []
     for operand in sorted(operands, key=_operand_order):
         if any(_beats(other, operand, smallest) for other in kept):
@@ -694,13 +661,21 @@ def _extremum(kind: type[_Extremum], operands: tuple[Size, ...]) -> Size:
         return kept[0]
     shift = _shared_part([polynomial_of(operand) for operand in kept])
     if shift:
-        common = _build(shift)
-        return add(common, extremum(kind, [operand - common for operand in kept]))
-    coefficients = [c for each in kept for c in polynomial_of(each).values()]
-    factor = math.gcd(*coefficients) if all(isinstance(c, int) for c in coefficients) else 1
-    if factor > 1:
-        return multiply(factor, extremum(kind, [floor_divide(each, factor) for each in kept]))
-    return _of_atom(kind(tuple(kept)))
+        common = size_of_terms(shift)
+        return add(common, _choose(kind, [operand - common for operand in kept]))
+    factor = _shared_factor([polynomial_of(operand) for operand in kept])
+    operands = tuple(
+        size_of_terms({m: c / factor for m, c in polynomial_of(operand).items()})
+        for operand in kept
+    )
+    return size_of_terms({((kind(operands), 1),): factor})
+
+
+def _shared_factor(polynomials: list[Terms]) -> Fraction:
+    """The positive number that leaves integer coefficients without a common factor."""
+    coefficients = [Fraction(c) for each in polynomials for c in each.values()]
+    denominator = math.lcm(*(c.denominator for c in coefficients))
+    return Fraction(math.gcd(*(int(c * denominator) for c in coefficients)), denominator)
 
 
 def _operand_order(operand: Size) -> tuple[Any, ...]:
@@ -715,7 +690,7 @@ def symbols_in(size: Size) -> frozenset[Symbol]:
 
 def _beats(x: Size, y: Size, smallest: bool) -> bool:
     """Whether y need not be looked at beside x."""
-    low, high = bounds_of(y - x)
+    low, high = bounds(y - x)
     return low >= 0 if smallest else high <= 0
 
 
@@ -734,21 +709,23 @@ def _shared_part(polynomials: list[Terms]) -> dict[Monomial, Number]:
 # Ranges -----------------------------------------------------------------------------------------
 
 
-def _bounds(terms: Terms) -> tuple[int, int]:
-    return intervals.integral(_range(terms))
+MAX_BOUNDED = 32
+"""Sizes of more terms are bounded term by term only."""
+MAX_MEASURED = 6
+"""The same for sizes of more symbols or a higher degree, where they are measured from an end."""
+MAX_CHOSEN = 3
+"""Sizes with more minima and maxima are bounded without looking into them."""
+_EVERYTHING: Interval = (-math.inf, math.inf)  # type: ignore[assignment]
 
 
 def _range(terms: Terms) -> Interval:
     """An interval around every value: term by term, then by whatever ties the terms together."""
     result = _termwise(terms, {})
-    if len(terms) == 1 or result[0] == result[1]:
+    if not 1 < len(terms) <= MAX_BOUNDED or result[0] == result[1]:
         return result
     for tighten in (_range_without_floors, _range_from_ends, _range_by_operands):
         result = intervals.intersect(result, tighten(terms))
     return result
-
-
-_EVERYTHING: Interval = (-math.inf, math.inf)  # type: ignore[assignment]
 
 
 def _termwise(terms: Terms, ranges: Mapping[Atom, Interval]) -> Interval:
@@ -776,7 +753,7 @@ def _range_without_floors(terms: Terms) -> Interval:
             if exponent == 1 and isinstance(atom, Floor) and isinstance(atom.divisor, int):
                 cofactor = {monomial[:place] + monomial[place + 1 :]: coefficient}
                 each = Fraction(1, atom.divisor)
-                exact = _combined(exact, each, _product(cofactor, polynomial_of(atom.dividend)))
+                exact = combine(exact, each, multiply_terms(cofactor, polynomial_of(atom.dividend)))
                 lost = intervals.multiply(_termwise(cofactor, {}), (each - 1, 0))
                 slack = intervals.add(slack, lost)
                 break
@@ -789,19 +766,16 @@ def _range_without_floors(terms: Terms) -> Interval:
 
 def _range_from_ends(terms: Terms) -> Interval:
     """Symbols measured from an end of their range: `b*s - b` is `b*(s - 1)`, so >= 0 for s >= 1."""
+    result = _EVERYTHING
     signs = {coefficient > 0 for monomial, coefficient in terms.items() if monomial}
+    degree = max(sum(exponent for _, exponent in monomial) for monomial in terms)
     factors = [atom for monomial in terms for atom, _ in monomial if isinstance(atom, Symbol)]
     symbols = list(dict.fromkeys(factors))
-    result = _EVERYTHING
-    if len(signs) < 2 or len(symbols) == len(factors) or len(symbols) > MAX_SHIFTED:
+    if len(signs) < 2 or len(symbols) == len(factors) or max(len(symbols), degree) > MAX_MEASURED:
         return result
     for from_above in ((), *((symbol,) for symbol in symbols), tuple(symbols)):
         result = intervals.intersect(result, _range_measured(terms, symbols, from_above))
     return result
-
-
-MAX_SHIFTED = 6
-"""Sizes over more symbols than this are bounded term by term only."""
 
 
 def _range_measured(
@@ -819,31 +793,28 @@ def _range_measured(
         product: Terms = {(): coefficient}
         for atom, exponent in monomial:
             for _ in range(exponent):
-                product = _product(product, measured.get(atom) or {((atom, 1),): 1})
-        total = _combined(total, 1, product)
+                product = multiply_terms(product, measured.get(atom) or {((atom, 1),): 1})
+        total = combine(total, 1, product)
     return _termwise(total, distances)
 
 
 def _range_by_operands(terms: Terms) -> Interval:
     """A minimum or maximum is one of its operands, and no operand is beyond it."""
-    chosen = [m[0][0] for m in terms if len(m) == 1 and m[0][1] == 1
-              and isinstance(m[0][0], _Extremum)]
+    chosen = [
+        m[0][0] for m in terms if len(m) == 1 and m[0][1] == 1 and isinstance(m[0][0], _Extremum)
+    ]
     if not 1 <= len(chosen) <= MAX_CHOSEN:
         return _EVERYTHING
     atom = chosen[0]
     coefficient = terms[((atom, 1),)]
     others = {m: c for m, c in terms.items() if m != ((atom, 1),)}
     ranges = [
-        _range(_combined(others, coefficient, polynomial_of(operand))) for operand in atom.operands
+        _range(combine(others, coefficient, polynomial_of(operand))) for operand in atom.operands
     ]
     lows, highs = zip(*ranges, strict=True)
     if (coefficient > 0) == isinstance(atom, Minimum):
         return min(lows), min(highs)
     return max(lows), max(highs)
-
-
-MAX_CHOSEN = 3
-"""Sizes with more minima and maxima than this are bounded without looking into them."""
 
 
 # Text -------------------------------------------------------------------------------------------
@@ -879,8 +850,15 @@ def _factor_text(size: Size, *, products: bool = False) -> str:
         return str(size) if size >= 0 else f"({size})"
     ((coefficient, monomial), *others) = size.terms
     whole = not others and coefficient > 0
-    if whole and (products or (coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1
-                               and not isinstance(monomial[0][0], Floor))):
+    if whole and (
+        products
+        or (
+            coefficient == 1
+            and len(monomial) == 1
+            and monomial[0][1] == 1
+            and not isinstance(monomial[0][0], Floor)
+        )
+    ):
         return str(size)
     return f"({size})"
 

@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tcp_eqsat.errors import Location, ParseError, TcpError, UnknownName
-from tcp_eqsat.lang.polynomial import INT64_MAX, Dim, Maximum, Minimum, Size, extremum
+from tcp_eqsat.lang.polynomial import INT64_MAX, Dim, Size, maximum, minimum
 
 MAX_NESTING = 50
 MAX_EXPONENT = 64
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_.]*)|(?P<mark>\*\*|//|[-+*%(),])|(?P<end>\Z))"
 )
-_KINDS = {"min": Minimum, "max": Maximum}
+_CHOICES = {"min": minimum, "max": maximum}
 Symbols = Mapping[str, Dim] | Callable[[str], Dim]
 
 
 def parse_size(text: str, symbols: Symbols, where: Location | None = None) -> Size:
     """The size that `text` denotes; `where` is the place of its first character.
 
-    sum     = ["-"] product {("+" | "-") product}
-    product = power {("*" | "//" | "%") power}
-    power   = primary ["**" number]
+    sum     = product {("+" | "-") product}
+    product = signed {("*" | "//" | "%") signed}
+    signed  = {"-"} primary ["**" number]
     primary = number | name | "(" sum ")" | ("min" | "max") "(" sum {"," sum} ")"
 
     Raises ParseError for other text, UnknownName for a name that `symbols` lack (a callable raises
@@ -80,21 +80,20 @@ class _Reader:
     def sum(self, depth: int) -> Size:
         if depth > MAX_NESTING:
             raise self.fail(f"at most {MAX_NESTING} nested brackets")
-        negative = self.take("-")
-        result = -self.product(depth) if negative else self.product(depth)
+        result = self.product(depth)
         while token := self.take("+", "-"):
             operand = self.product(depth)
             result = result + operand if token == "+" else result - operand
         return result
 
     def product(self, depth: int) -> Size:
-        result = self.power(depth)
+        result = self.signed(depth)
         while True:
             place = self.place()
             token = self.take("*", "//", "%")
             if token is None:
                 return result
-            operand = self.power(depth)
+            operand = self.signed(depth)
             try:
                 if token == "*":
                     result = result * operand
@@ -105,6 +104,13 @@ class _Reader:
             except TcpError as error:
                 raise error.at(place) from None
 
+    def signed(self, depth: int) -> Size:
+        negative = False
+        while self.take("-"):
+            negative = not negative
+        size = self.power(depth)
+        return -size if negative else size
+
     def power(self, depth: int) -> Size:
         base = self.primary(depth)
         place = self.place()
@@ -113,7 +119,10 @@ class _Reader:
         exponent = self.number()
         if exponent > MAX_EXPONENT:
             raise ParseError(f"exponents are at most {MAX_EXPONENT}, got {exponent}", place)
-        return base**exponent
+        try:
+            return base**exponent
+        except TcpError as error:
+            raise error.at(place) from None
 
     def number(self) -> int:
         token = self.token
@@ -130,7 +139,7 @@ class _Reader:
             return result
         place = self.place()
         name = self.expect("name", "a number, a name or '('")
-        if name in _KINDS:
+        if name in _CHOICES:
             return self.choice(name, depth)
         return self.lookup(name, place)
 
@@ -141,7 +150,7 @@ class _Reader:
         while self.take(","):
             operands.append(self.sum(depth + 1))
         self.close()
-        return extremum(_KINDS[name], operands)
+        return _CHOICES[name](*operands)
 
     def close(self) -> None:
         if not self.take(")"):

@@ -1,0 +1,86 @@
+"""Monomials and sums of them: the bookkeeping under `polynomial`, which knows what atoms are."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tcp_eqsat.errors import LimitError
+from tcp_eqsat.lang.intervals import Number
+
+if TYPE_CHECKING:
+    from tcp_eqsat.lang.polynomial import Atom
+
+MAX_TERMS = 1 << 14
+"""Products with more terms than this raise LimitError."""
+CACHE = 1 << 14
+"""Entries that each memoised operation keeps."""
+Monomial = tuple[tuple["Atom", int], ...]
+"""Atoms with their exponents (>= 1), ordered by `Atom.key`; `()` is the constant 1."""
+Terms = Mapping[Monomial, Number]
+"""Coefficients by monomial."""
+
+
+@functools.lru_cache(CACHE)
+def order(monomial: Monomial) -> tuple[Any, ...]:
+    """Graded lexicographic order, leading monomial first; compatible with multiplication."""
+    degree = sum(exponent for _, exponent in monomial)
+    return -degree, tuple((atom.key, -exponent) for atom, exponent in monomial)
+
+
+@functools.lru_cache(CACHE)
+def monomial_product(m: Monomial, n: Monomial) -> Monomial:
+    if not m or not n:
+        return m or n
+    exponents = dict(m)
+    for atom, exponent in n:
+        exponents[atom] = exponents.get(atom, 0) + exponent
+    return tuple(sorted(exponents.items(), key=lambda factor: factor[0].key))
+
+
+def monomial_quotient(m: Monomial, n: Monomial) -> Monomial | None:
+    """`m / n` if it is a monomial."""
+    exponents = dict(m)
+    for atom, exponent in n:
+        left = exponents.get(atom, 0) - exponent
+        if left < 0:
+            return None
+        exponents[atom] = left
+    return tuple((atom, exponent) for atom, exponent in exponents.items() if exponent)
+
+
+def common_factor(m: Monomial, n: Monomial) -> Monomial:
+    others = dict(n)
+    return tuple((atom, min(e, others[atom])) for atom, e in m if atom in others)
+
+
+@functools.lru_cache(CACHE)
+def multiple_of(monomial: Monomial) -> int:
+    """Every value of the monomial is a multiple of this."""
+    return math.prod(atom.multiple**exponent for atom, exponent in monomial)
+
+
+def content(terms: Terms) -> int:
+    """The largest integer that provably divides every value; 0 for the size 0."""
+    return math.gcd(*(int(c * multiple_of(m)) for m, c in terms.items()))
+
+
+def combine(terms: Terms, factor: Number, others: Terms) -> dict[Monomial, Number]:
+    """`terms + factor * others`."""
+    result = dict(terms)
+    for monomial, coefficient in others.items():
+        result[monomial] = result.get(monomial, 0) + factor * coefficient
+    return result
+
+
+def multiply_terms(xs: Terms, ys: Terms) -> dict[Monomial, Number]:
+    if len(xs) * len(ys) > MAX_TERMS:
+        raise LimitError(f"a product of sizes of {len(xs)} and {len(ys)} terms is too long")
+    result: dict[Monomial, Number] = {}
+    for m, a in xs.items():
+        for n, b in ys.items():
+            monomial = monomial_product(m, n)
+            result[monomial] = result.get(monomial, 0) + a * b
+    return result
