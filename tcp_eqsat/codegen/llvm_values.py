@@ -125,6 +125,10 @@ class LLVMBuilder:
     def has_fma(self) -> bool:
         return self.target.has_fma
 
+    @property
+    def has_scale(self) -> bool:
+        return self.target.has_scale
+
     # text
 
     def line(self, text: str) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tcp_eqsat.codegen.vector_math import power
+from tcp_eqsat.codegen.vector_math import error_function, exponential, hyperbolic, logarithm, power
 from tcp_eqsat.codegen.vector_math.arithmetic import VectorFunction
 
-FUNCTIONS: dict[str, VectorFunction] = {**power.FUNCTIONS}
+FUNCTIONS: dict[str, VectorFunction] = {
+    **exponential.FUNCTIONS,
+    **logarithm.FUNCTIONS,
+    **hyperbolic.FUNCTIONS,
+    **error_function.FUNCTIONS,
+    **power.FUNCTIONS,
+}
