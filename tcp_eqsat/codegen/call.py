@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from tcp_eqsat.codegen import call_ir, numpy_abi
+from tcp_eqsat.codegen.call_steps import ALLOCATION
+from tcp_eqsat.codegen.call_table import Table
 from tcp_eqsat.codegen.interpreted_call import InterpretedCall
 from tcp_eqsat.codegen.jit import Module, compile_module
 from tcp_eqsat.codegen.signature import Parameter, Signature, WorkspaceBytes
@@ -88,7 +90,8 @@ def make_call(
     function: Any = interpreted
     if _is_compiled(implementation):
         function = _compiled(interpreted, signature, entry_address, workspace_bytes, constants_address, name)
-    return callable_class(CompiledCall, function)(name, signature, function)
+    call: CompiledCall = callable_class(CompiledCall, function)(name, signature, function)
+    return call
 
 
 def callable_class(base: type, function: Any) -> Any:
@@ -138,7 +141,7 @@ class _Owner:
     def __del__(self, free: Any = _free, read: Any = ctypes.c_void_p.from_address) -> None:
         kept = int(self.table[self.workspace])
         if kept:
-            free(read(kept + call_ir.ALLOCATION))
+            free(read(kept + ALLOCATION))
 
 
 def _compiled(
@@ -156,7 +159,7 @@ def _compiled(
     holds it is cleared.
     """
     module = _module(call_ir.emit_call(signature, workspace_bytes))
-    places = call_ir.Table.of(signature)
+    places = Table.of(signature)
     names = [sys.intern(text) for text in (*(p.name for p in signature.parameters), "out")]
     count_bytes = _native(workspace_bytes, len(signature.symbols))
     table = np.array(
@@ -203,5 +206,5 @@ def _module(text: str) -> Module:
     """The machine code of `text`, shared by all calls that have the same."""
     module = _MODULES.get(text)
     if module is None:
-        module = _MODULES[text] = compile_module(text, host_target())
+        module = _MODULES[text] = compile_module(text, host_target(), effort=0)
     return module

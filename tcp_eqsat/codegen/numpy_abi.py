@@ -94,7 +94,7 @@ def runtime_addresses() -> tuple[int, ...]:
     return id(np.ndarray), id(tuple), id(None), table[_NEW_ARRAY], *functions
 
 
-def _api_table() -> ctypes.Array[ctypes.c_void_p] | None:
+def _api_table() -> ctypes.Array[ctypes.c_size_t] | None:
     for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
         try:
             capsule = importlib.import_module(name)._ARRAY_API
@@ -103,7 +103,7 @@ def _api_table() -> ctypes.Array[ctypes.c_void_p] | None:
         pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
             ("PyCapsule_GetPointer", ctypes.pythonapi)
         )
-        return (ctypes.c_void_p * (_NEW_ARRAY + 1)).from_address(pointer(capsule, None))
+        return (ctypes.c_size_t * (_NEW_ARRAY + 1)).from_address(pointer(capsule, None))
     return None
 
 
@@ -119,20 +119,20 @@ def _samples() -> list[np.ndarray]:
 def _as_documented(array: np.ndarray) -> bool:
     """Whether the fields of `array` hold what NumPy says of it."""
 
-    def read(offset: int, kind: type[ctypes._SimpleCData]) -> int:
-        return kind.from_address(id(array) + offset).value or 0
+    def read(offset: int, kind: type[ctypes.c_size_t] | type[ctypes.c_uint]) -> int:
+        return kind.from_address(id(array) + offset).value
 
     flags = read(FLAGS, ctypes.c_uint)
     head = (
-        read(TYPE, ctypes.c_void_p) == id(np.ndarray)
-        and read(DATA, ctypes.c_void_p) == array.ctypes.data
-        and read(RANK, ctypes.c_int) == array.ndim
-        and read(DTYPE, ctypes.c_void_p) == id(array.dtype)
+        read(TYPE, ctypes.c_size_t) == id(np.ndarray)
+        and read(DATA, ctypes.c_size_t) == array.ctypes.data
+        and read(RANK, ctypes.c_uint) == array.ndim
+        and read(DTYPE, ctypes.c_size_t) == id(array.dtype)
         and bool(flags & CONTIGUOUS) == array.flags.c_contiguous
         and bool(flags & ALIGNED) == array.flags.aligned
         and bool(flags & WRITEABLE) == array.flags.writeable
     )
     if not head or array.ndim == 0:
         return head
-    sizes = (ctypes.c_int64 * array.ndim).from_address(read(SIZES, ctypes.c_void_p))
+    sizes = (ctypes.c_int64 * array.ndim).from_address(read(SIZES, ctypes.c_size_t))
     return tuple(sizes) == array.shape

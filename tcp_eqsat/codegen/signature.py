@@ -131,7 +131,7 @@ def _is_linear(size: Size, symbol: Symbol) -> bool:
         return False
     monomials = [m for m in size.polynomial if any(symbol in atom.symbols for atom, _ in m)]
     return all(
-        atom is symbol and exponent == 1 or symbol not in atom.symbols
+        (atom is symbol and exponent == 1) or symbol not in atom.symbols
         for monomial in monomials
         for atom, exponent in monomial
     )

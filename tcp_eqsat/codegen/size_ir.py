@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tcp_eqsat.lang import intervals
 from tcp_eqsat.lang.dims import INT64_MAX, Atom, Dim, Floor, Maximum, Minimum, Size, Symbol
 from tcp_eqsat.lang.intervals import Interval
-from tcp_eqsat.lang.polynomial import Monomial
+from tcp_eqsat.lang.monomials import Monomial
 
 Operand = str | int
 """An i64 in LLVM text: a value's name, or a constant."""
@@ -67,7 +67,7 @@ class CheckedText:
     def integer(self, operation: str, x: Operand, y: Operand, wraps: bool = False) -> Operand:
         """add, sub or mul. Leaves for the exit where the result does not fit, unless it `wraps`."""
         if isinstance(x, int) and isinstance(y, int):
-            return _FOLD[operation](x, y)
+            return int(_FOLD[operation](x, y))
         if operation != "sub" and isinstance(x, int):
             x, y = y, x
         if y == _NEUTRAL[operation]:
