@@ -72,7 +72,7 @@ def signature(parser: Parser, draft: Draft) -> None:
         draft.result_types = parser.parenthesised_types() if parser.token == "(" else parser.types()
         return
     if len(stated) != 1:
-        parser.fail("expected '->' and the result's type")
+        raise parser.error("expected '->' and the result's type")
     if isinstance(stated[0], FunctionType):
         draft.operand_types, draft.result_types = stated[0].inputs, stated[0].results
     else:

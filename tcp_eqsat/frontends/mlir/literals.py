@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import NoReturn
 
 import numpy as np
 
@@ -64,7 +63,7 @@ def decode(literal: Dense, source: Source) -> np.ndarray:
         return _numbers(_NUMBER.findall(text), dtype, literal, source).reshape(shape)
     if not count and not found and not skeleton.strip("[],"):
         return _empty(shape, dtype, literal, source)
-    _refuse_form(literal, source, found, count)
+    raise _misshapen(literal, source, found, count)
 
 
 def numpy_dtype(element: SyntaxType, source: Source, offset: int) -> np.dtype:
@@ -129,25 +128,27 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype, literal: Dense, source: Sour
     try:
         return np.zeros(shape, dtype)
     except (ValueError, MemoryError):
-        _refuse(literal, source, f"an empty tensor of type {literal.type} is too large")
+        raise _refusal(
+            literal, source, f"an empty tensor of type {literal.type} is too large"
+        ) from None
 
 
-def _refuse_form(literal: Dense, source: Source, found: int, count: int) -> NoReturn:
+def _misshapen(literal: Dense, source: Source, found: int, count: int) -> ParseError:
     junk = _JUNK.search(_NUMBER.sub(lambda match: "0" * len(match[0]), literal.text))
     if junk:
         where = source.location(literal.offset + junk.start())
-        raise ParseError(f"unexpected {junk[0]!r} in the literal of a {literal.type}", where)
+        return ParseError(f"unexpected {junk[0]!r} in the literal of a {literal.type}", where)
     got = f"got {found}" if found != count else "got lists of other lengths"
-    _refuse(
+    return _refusal(
         literal,
         source,
         f"a literal of {literal.type} requires {count} elements in nested lists, {got}",
     )
 
 
-def _refuse(literal: Dense, source: Source, message: str) -> NoReturn:
+def _refusal(literal: Dense, source: Source, message: str) -> ParseError:
     width = len(literal.text.partition("\n")[0])
-    raise ParseError(message, source.location(literal.offset, width))
+    return ParseError(message, source.location(literal.offset, width))
 
 
 def _numbers(texts: list[str], dtype: np.dtype, literal: Dense, source: Source) -> np.ndarray:
@@ -210,11 +211,11 @@ def _blob(literal: Dense, shape: tuple[int, ...], dtype: np.dtype, source: Sourc
     """`"0x..."`: the little-endian bytes of all elements, or of one for all."""
     match = _BLOB.match(literal.text.strip())
     if match is None or len(match[1]) % 2 or dtype.kind == "b":
-        _refuse(literal, source, f"expected numbers or hexadecimal bytes of {literal.type}")
+        raise _refusal(literal, source, f"expected numbers or hexadecimal bytes of {literal.type}")
     count = math.prod(shape)
     size = len(match[1])
     if size not in (2 * dtype.itemsize, 2 * dtype.itemsize * count):
-        _refuse(
+        raise _refusal(
             literal,
             source,
             f"a literal of {literal.type} requires {2 * dtype.itemsize * count} "

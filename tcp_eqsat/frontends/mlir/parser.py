@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from tcp_eqsat.errors import ParseError, TcpError, UnknownName
 from tcp_eqsat.frontends.mlir.lexer import Source, tokenize
@@ -101,11 +100,11 @@ class Parser:
 
     def expect(self, token: str, context: str) -> None:
         if self.tokens[self.index] != token:
-            self.fail(f"expected {token!r} {context}")
+            raise self.error(f"expected {token!r} {context}")
         self.index += 1
 
-    def fail(self, requirement: str) -> NoReturn:
-        """Refuses the token ahead."""
+    def error(self, requirement: str) -> ParseError:
+        """The error that refuses the token ahead."""
         token = self.token
         if not token:
             found = "the end of the text"
@@ -158,7 +157,7 @@ class Parser:
             self.index += 1
             form(self, draft)
         else:
-            self.fail("expected an operation")
+            raise self.error("expected an operation")
         if tokens[self.index] == "loc":
             self.location_attribute()
         return SyntaxOp(
@@ -195,11 +194,11 @@ class Parser:
             count = 1
             if self.accept(":"):
                 if not self.token.isdigit() or len(self.token) > 6:
-                    self.fail("expected the number of results")
+                    raise self.error("expected the number of results")
                 count = int(self.take())
                 if count > _MOST_RESULTS:
                     self.index -= 1
-                    self.fail(f"expected at most {_MOST_RESULTS} results")
+                    raise self.error(f"expected at most {_MOST_RESULTS} results")
             packs.append((name, count, offset))
             if not self.accept(","):
                 break
@@ -232,7 +231,9 @@ class Parser:
             self.operands(draft)
             self.expect(")", "after the operands")
         if self.token == "[":
-            self.fail("expected no successor blocks (branches between blocks are not supported)")
+            raise self.error(
+                "expected no successor blocks (branches between blocks are not supported)"
+            )
         if self.token == "<" and self.tokens[self.index + 1] == "{":
             self.index += 1
             draft.attributes.update(self.attribute_dict())
@@ -263,7 +264,7 @@ class Parser:
             index = self.index
             token = tokens[index]
             if token[:1] != "%" or len(token) < 2:
-                self.fail("expected an operand (%name)")
+                raise self.error("expected an operand (%name)")
             add(Reference(token, starts[index]))
             if tokens[index + 1] != ",":
                 self.index = index + 1
@@ -273,7 +274,7 @@ class Parser:
     def value_name(self, what: str) -> Reference:
         token = self.token
         if token[:1] != "%" or len(token) < 2:
-            self.fail(f"expected {what} (%name)")
+            raise self.error(f"expected {what} (%name)")
         offset = self.offset
         self.index += 1
         return Reference(token, offset)
@@ -294,7 +295,7 @@ class Parser:
                 operations: list[SyntaxOp] = []
                 while self.token != "}" and self.token[:1] != "^":
                     if not self.token:
-                        self.fail("expected '}' to close the region")
+                        raise self.error("expected '}' to close the region")
                     operations.append(self.operation())
                 if operations or label or arguments or self.token == "}":
                     blocks.append(Block(label, arguments, tuple(operations)))
@@ -330,7 +331,7 @@ class Parser:
                 raise error.at(self.source.location(self.offset, _width(token))) from None
             self.index += 1
             return result
-        self.fail("expected a type")
+        raise self.error("expected a type")
 
     def types(self) -> tuple[SyntaxType, ...]:
         """`T, T` (at least one)."""
@@ -372,7 +373,7 @@ class Parser:
                 elif token[:1] == '"' and len(token) > 1:
                     key = self._unquoted(token, start)
                 else:
-                    self.fail("expected an attribute's name")
+                    raise self.error("expected an attribute's name")
                 self.index += 1
                 if key in result:
                     where = self.source.location(start, len(token))
@@ -404,7 +405,7 @@ class Parser:
             return self._hash_attribute()
         if first.isalpha():
             return self._word_attribute()
-        self.fail("expected an attribute")
+        raise self.error("expected an attribute")
 
     def _word_attribute(self) -> Attribute:
         token, offset = self.token, self.offset
@@ -430,8 +431,8 @@ class Parser:
                 self.type()
             return OpaqueAttribute(token, offset)
         if token == "dense" and self.tokens[self.index + 1] == "<":
-            self.fail("expected '>' to close the literal of")
-        self.fail("expected an attribute")
+            raise self.error("expected '>' to close the literal of")
+        raise self.error("expected an attribute")
 
     def _dense(self, token: str, offset: int) -> Dense:
         self.expect(":", "and a type after a dense literal")
@@ -464,7 +465,7 @@ class Parser:
             return self._attribute_aliases[token]
         if "<" not in token and "." not in token:
             self.index -= 1
-            self.fail("expected an attribute that is defined before")
+            raise self.error("expected an attribute that is defined before")
         return OpaqueAttribute(token, offset)
 
     def _array(self) -> tuple[Attribute, ...]:
@@ -487,7 +488,7 @@ class Parser:
     def _symbol_name(self) -> str:
         token = self.token
         if token[:1] != "@" or len(token) < 2:
-            self.fail("expected a symbol (@name)")
+            raise self.error("expected a symbol (@name)")
         offset = self.offset
         self.index += 1
         return self._unquoted(token[1:], offset + 1) if token[1] == '"' else token[1:]
@@ -501,17 +502,17 @@ class Parser:
     def _balanced(self) -> int:
         """Moves past a bracketed text of any content and returns where it ends."""
         if self.token != "(":
-            self.fail("expected '(' after loc")
+            raise self.error("expected '(' after loc")
         closing: list[str] = []
         while True:
             token = self.token
             if not token:
-                self.fail(f"expected {closing[-1]!r}")
+                raise self.error(f"expected {closing[-1]!r}")
             if token in _OPEN:
                 closing.append(_OPEN[token])
             elif token in (")", "]", "}"):
                 if token != closing[-1]:
-                    self.fail(f"expected {closing[-1]!r}")
+                    raise self.error(f"expected {closing[-1]!r}")
                 closing.pop()
             self.index += 1
             if not closing:

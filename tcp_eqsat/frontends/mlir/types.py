@@ -14,6 +14,7 @@ _NAMED = re.compile(r"(!?[A-Za-z_][\w$.]*+)(?:<(.*)>)?+\Z", re.ASCII | re.DOTALL
 _BUILTIN = frozenset({"tensor", "vector", "memref", "complex", "tuple", "array"})
 _LARGEST = 2**63 - 1
 _DEEPEST = 16
+_MOST_AXES = 32
 
 
 @functools.lru_cache(maxsize=4096)
@@ -53,13 +54,17 @@ def _split_encoding(text: str) -> tuple[str, str | None]:
 
 
 def parse_sizes(text: str) -> tuple[int | None, ...]:
-    """`?x16x` as (None, 16). Raises ParseError for a size over 2**63 - 1."""
+    """`?x16x` as (None, 16). Raises ParseError for too many or a size over 2**63 - 1."""
     sizes: list[int | None] = []
     for part in text.split("x")[:-1]:
         if part == "?":
             sizes.append(None)
             continue
+        if not part.isdecimal():
+            raise ParseError(f"expected a size, got {part[:40]!r}")
         if len(part) > 19 or int(part) > _LARGEST:
             raise ParseError(f"size {part[:24]} is over the largest, {_LARGEST}")
         sizes.append(int(part))
+    if len(sizes) > _MOST_AXES:
+        raise ParseError(f"at most {_MOST_AXES} sizes are supported, got {len(sizes)}")
     return tuple(sizes)

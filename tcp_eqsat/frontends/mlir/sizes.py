@@ -1,0 +1,97 @@
+"""The sizes that a text leaves open: each `?` is an unknown, and what is learned of one holds
+everywhere.
+
+A function is lowered again when a pass over it has learned something, with the answers from the
+start; so the lowering of an operation only says which sizes it takes to be equal, and never looks
+back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcp_eqsat.errors import ShapeMismatch
+from tcp_eqsat.lang.dims import Guard, Size, Symbol, equal, substitute, symbol, symbols_of
+from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.unify import Unifier
+
+_FIRST_NAMES = ("b", "s")
+
+
+def symbol_name(number: int) -> str:
+    """b, s, d2, d3, ..."""
+    return _FIRST_NAMES[number] if number < len(_FIRST_NAMES) else f"d{number}"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a pass learned: the size of each unknown in order of appearance, and what remains to be
+    checked when the sizes are known."""
+
+    sizes: tuple[Size, ...] = ()
+    guards: tuple[Guard, ...] = ()
+
+
+class Sizes:
+    """The unknowns of one pass over a function."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._known = answers
+        self._unknowns: list[Size] = []
+        self._order: dict[str, int] = {}
+        self._unifier = Unifier(lambda found: self._order.get(found.name, len(self._order)))
+        self.version = 0
+        """How often something was learned in this pass."""
+
+    def unknown(self) -> Size:
+        """The size of the next `?`."""
+        number = len(self._unknowns)
+        known = self._known.sizes
+        size = known[number] if number < len(known) else symbol(symbol_name(number))
+        self._unknowns.append(size)
+        for found in symbols_of(size):
+            self._order.setdefault(found.name, number)
+        return self.resolve(size)
+
+    def resolve(self, size: Size) -> Size:
+        """`size` by what is known now."""
+        return self._unifier.resolve(size) if self.version else size
+
+    def resolve_type(self, type_: TensorType) -> TensorType:
+        """A type by what is known now."""
+        shape = tuple(map(self.resolve, type_.shape))
+        return type_ if shape == type_.shape else TensorType(type_.dtype, shape)
+
+    def assume_equal(self, x: Size, y: Size) -> bool:
+        """Learns what makes two sizes equal; False where they are not known to be equal
+        afterwards. Of two unknowns the one that appeared first stays."""
+        x, y = self.resolve(x), self.resolve(y)
+        if equal(x, y):
+            return True
+        try:
+            self._unifier.unify(x, y)
+        except ShapeMismatch:
+            return False
+        left, right = self._unifier.resolve(x), self._unifier.resolve(y)
+        self.version += left is not x or right is not y
+        return equal(left, right)
+
+    def answers(self) -> Answers:
+        """What is known now, the symbols that remain named in order of appearance."""
+        sizes = [self.resolve(size) for size in self._unknowns]
+        names: dict[str, Size] = {}
+        for size in sizes:
+            for found in sorted(symbols_of(size), key=self._appearance):
+                if found.name not in names:
+                    name = symbol_name(len(names))
+                    names[found.name] = symbol(name, found.lower, found.upper, found.divisor)
+        guards = (
+            Guard(substitute(guard.left, names), substitute(guard.right, names))
+            for guard in (*self._known.guards, *self._unifier.guards)
+        )
+        return Answers(
+            tuple(substitute(size, names) for size in sizes), tuple(dict.fromkeys(guards))
+        )
+
+    def _appearance(self, found: Symbol) -> int:
+        return self._order.get(found.name, len(self._order))
