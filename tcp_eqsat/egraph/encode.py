@@ -1,0 +1,157 @@
+"""Programs as egglog commands: one `set` a value.
+
+Composites are expanded, scalar functions are taken apart into single operations, literals become views of a scalar.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcp_eqsat.egraph.columns import shape_text
+from tcp_eqsat.egraph.schema import CONSTANT, MAPS, OPAQUE, SCALAR, constructor_of
+from tcp_eqsat.lang.op import Op
+from tcp_eqsat.lang.ops.elementwise import map_op
+from tcp_eqsat.lang.ops.movement import view_op
+from tcp_eqsat.lang.ops.source import constant_op
+from tcp_eqsat.lang.ops.structure import expand
+from tcp_eqsat.lang.program import Function, Node, TensorData, walk
+from tcp_eqsat.lang.scalar import ScalarApply, ScalarExpr, ScalarLiteral, ScalarParameter
+from tcp_eqsat.lang.types import DType, Shape, TensorType, Type
+
+TYPED_BY_RULES = frozenset(("parameter", "iota", "map", "view", "reshape", "reduce", "contract"))
+"""Operations whose result types egglog derives. Others are typed by whoever adds them."""
+
+
+@dataclass
+class Outside:
+    """What the e-graph knows by number only: large constants, and operations without a constructor."""
+
+    constants: list[TensorData] = field(default_factory=list)
+    opaques: list[tuple[Op, Any, Type]] = field(default_factory=list)
+    _numbers: dict[Any, int] = field(default_factory=dict)
+
+    def constant(self, data: TensorData) -> int:
+        return self._number(data, self.constants, data)
+
+    def opaque(self, op: Op, attributes: Any, type_: Type) -> int:
+        return self._number((op, attributes, type_), self.opaques, (op, attributes, type_))
+
+    def _number(self, key: Any, items: list[Any], item: Any) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(items)
+            items.append(item)
+        return number
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A program in egglog's text.
+
+    lines     commands that define `(original n)` for n = 0, 1, ...
+    numbers   n of every value of the function that is a tensor
+    results   n of each result
+    dtypes    every dtype in the program
+    outside   what the numbers in the text stand for
+    """
+
+    lines: tuple[str, ...]
+    numbers: dict[Node, int]
+    results: tuple[int, ...]
+    dtypes: frozenset[DType]
+    outside: Outside
+
+
+def encode(function: Function) -> Encoding:
+    """The function's values as commands, operands before users."""
+    expanded = expand((*function.parameters, *function.results))
+    roots = [expanded[x] for x in (*function.parameters, *function.results)]
+    writer = _Writer()
+    for node in walk(roots):
+        writer.add(node)
+    numbers = {node: writer.numbers[new] for node, new in expanded.items() if new in writer.numbers}
+    return Encoding(
+        tuple(writer.lines), numbers, tuple(numbers[x] for x in function.results), frozenset(writer.dtypes),
+        writer.outside)
+
+
+class _Writer:
+    """Writes nodes in order; `numbers` are those of the values written."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.numbers: dict[Node, int] = {}
+        self.outside = Outside()
+        self.dtypes: set[DType] = set()
+        self._next = 0
+
+    def add(self, node: Node) -> None:
+        operands = tuple(self.numbers[x] for x in node.operands)
+        if node.op is map_op:
+            number = self._map(node, operands)
+        elif node.op is constant_op:
+            number = self._constant(node.attributes.data)
+        else:
+            number = self._plain(node, operands)
+        self.numbers[node] = number
+        if isinstance(node.type, TensorType):
+            self.dtypes.add(node.type.dtype)
+
+    def _define(self, term: str, type_: Type | None = None) -> int:
+        """The number of a new value; its type, where no rule derives it."""
+        number = self._next
+        self._next += 1
+        self.lines.append(f"(set (original {number}) {term})")
+        if isinstance(type_, TensorType):
+            self.lines.append(
+                f'(set (dtype (original {number})) "{type_.dtype}")'
+                f"(set (shape (original {number})) {shape_text(type_.shape)})")
+        return number
+
+    def _plain(self, node: Node, operands: tuple[int, ...]) -> int:
+        constructor = constructor_of(node.op)
+        if constructor is OPAQUE:
+            columns: tuple[str, ...] = (str(self.outside.opaque(node.op, node.attributes, node.type)),)
+        else:
+            columns = tuple(
+                text for name, codec in constructor.fields for text in codec.encode(getattr(node.attributes, name)))
+        return self._define(
+            constructor.text(_references(operands), columns),
+            None if node.op.name in TYPED_BY_RULES else node.type)
+
+    def _constant(self, data: TensorData) -> int:
+        if data.is_splat:
+            return self._define(splat_term(data.dtype, data.array.reshape(-1)[:1].tobytes(), data.shape))
+        return self._define(
+            CONSTANT.text((), (str(self.outside.constant(data)),)), TensorType(data.dtype, data.shape))
+
+    def _map(self, node: Node, operands: tuple[int, ...]) -> int:
+        """One value for each subexpression."""
+        known: dict[ScalarExpr, int] = {}
+        for expr in node.attributes.function.walk():
+            match expr:
+                case ScalarParameter():
+                    known[expr] = operands[expr.index]
+                case ScalarLiteral():
+                    known[expr] = self._define(splat_term(expr.dtype, expr.bits, node.shape))
+                case ScalarApply():
+                    arguments = tuple(known[x] for x in expr.arguments)
+                    constructor = MAPS[len(arguments)]
+                    known[expr] = self._define(constructor.text(_references(arguments), (f'"{expr.op.name}"',)))
+            self.dtypes.add(expr.dtype)
+        return known[node.attributes.function.result]
+
+
+def _references(numbers: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(f"(original {n})" for n in numbers)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def splat_term(dtype: DType, bits: bytes, shape: Shape) -> str:
+    """The same scalar at every index of a shape."""
+    scalar = SCALAR.text((), (f'"{dtype.name}"', f'"{bits.hex()}"'))
+    return constructor_of(view_op).text((scalar,), ("(vec-of 0)", shape_text(shape))) if shape else scalar
+
+

@@ -1,0 +1,114 @@
+"""One egglog e-graph: text goes in, tables come out. The only module that calls egglog.
+
+An `Engine` belongs to the thread that made it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tcp_eqsat.errors import TcpError
+
+os.environ.setdefault("RUST_BACKTRACE", "0")
+
+from egglog import bindings  # noqa: E402  (reads RUST_BACKTRACE when it is loaded)
+
+LINES_PER_TEXT = 20
+"""egglog 13 copies the whole source into every span, so that one long text takes quadratic time."""
+
+
+class EGraphError(TcpError):
+    """egglog refused a text, or failed while running it."""
+
+
+class Engine:
+    """An e-graph and the commands run on it."""
+
+    def __init__(self) -> None:
+        self._egraph = bindings.EGraph()
+
+    def run(self, lines: Sequence[str]) -> list[Any]:
+        """Runs commands, one or more a line, and gives their outputs.
+
+        Raises EGraphError. Commands before a failing one stay applied.
+        """
+        outputs: list[Any] = []
+        for start in range(0, len(lines), LINES_PER_TEXT):
+            text = "\n".join(lines[start:start + LINES_PER_TEXT])
+            outputs += self._guarded(lambda text=text: self._egraph.run_program(*self._egraph.parse_program(text)))
+        return outputs
+
+    def run_ruleset(self, schedule: str) -> Any:
+        """The report of one `run-schedule`."""
+        (output,) = self.run((f"(run-schedule {schedule})",))
+        return output.report
+
+    def sizes(self) -> dict[str, int]:
+        """The number of rows of every table."""
+        (output,) = self.run(("(print-size)",))
+        return dict(output.sizes)
+
+    def freeze(self) -> Tables:
+        """A copy of all tables."""
+        return Tables(self, self._guarded(lambda: self._egraph.freeze().functions))
+
+    def push(self) -> None:
+        self.run(("(push)",))
+
+    def pop(self) -> None:
+        """Back to the state of the last push. Values seen since then mean nothing any more."""
+        self.run(("(pop)",))
+
+    def integer(self, value: Any) -> int:
+        return self._egraph.value_to_i64(value)
+
+    def string(self, value: Any) -> str:
+        return self._egraph.value_to_string(value)
+
+    def items(self, value: Any) -> list[Any]:
+        """The elements of a Vec."""
+        return self._egraph.value_to_vec(value)
+
+    @staticmethod
+    def _guarded(action: Any) -> Any:
+        """A Rust panic arrives as a BaseException of a class that has no importable name."""
+        try:
+            return action()
+        except bindings.EggSmolError as error:
+            raise EGraphError(f"egglog refused a command: {error}") from error
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            raise EGraphError(f"egglog panicked: {error}") from None
+
+
+class Tables:
+    """The tables of an e-graph at one moment. Rows are (input values, output value)."""
+
+    def __init__(self, engine: Engine, functions: Any) -> None:
+        self.engine = engine
+        self._functions = functions
+        self._rows: dict[str, list[tuple[tuple[Any, ...], Any]]] = {}
+
+    def rows(self, name: str) -> list[tuple[tuple[Any, ...], Any]]:
+        """The live rows of a table; none of a table that does not exist."""
+        known = self._rows.get(name)
+        if known is None:
+            function = self._functions.get(name)
+            rows: Iterable[Any] = () if function is None else function.rows
+            known = self._rows[name] = [(tuple(r.inputs), r.output) for r in rows if not r.subsumed]
+        return known
+
+
+def quoted(text: str) -> str:
+    """A string literal of egglog."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def vector(texts: Iterable[str]) -> str:
+    """A Vec of elements given as text."""
+    joined = " ".join(texts)
+    return f"(vec-of {joined})" if joined else "(vec-empty)"

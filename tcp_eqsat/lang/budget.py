@@ -1,0 +1,31 @@
+"""How much work may be spent. Counts give reproducible results; time is a safety net that says when it cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcp_eqsat.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits of saturation and extraction.
+
+    seconds     wall-clock time, a safety net
+    nodes       e-nodes that an e-graph may hold
+    iterations  rounds of rewriting in each phase
+    steps       moves that the search for kernels may evaluate
+
+    Raises ArgumentError for a limit that is not positive.
+    """
+
+    seconds: float = 10.0
+    nodes: int = 200_000
+    iterations: int = 30
+    steps: int = 20_000
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "nodes", "iterations", "steps"):
+            found = getattr(self, name)
+            if not found > 0:
+                raise ArgumentError(f"budget {name} must be positive, got {found}")
