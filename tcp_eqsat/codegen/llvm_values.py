@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from tcp_eqsat.codegen.vector_math import FUNCTIONS
-from tcp_eqsat.errors import TypeMismatch, UnknownName
+from tcp_eqsat.errors import TypeMismatch, UnknownName, VerificationError
 from tcp_eqsat.lang.types import BOOL, F32, F64, I32, I64, U8, DType, Kind
 
 
@@ -120,6 +120,7 @@ class LLVMBuilder:
         self.declarations = {} if declarations is None else declarations
         self._numbering: list[dict[str, LLVMValue]] = [{}]
         self._next = 0
+        self._block: str | None = None
 
     @property
     def has_fma(self) -> bool:
@@ -649,6 +650,76 @@ class LLVMBuilder:
             known = ", ".join(sorted(FUNCTIONS))
             raise UnknownName(f"no vector function {name!r}; known are {known}") from None
         return implementation(self, *operands)
+
+    def lookup(self, name: str, values: tuple[int | float, ...], dtype: DType, index: LLVMValue) -> LLVMValue:
+        """values[index] from a constant table called `name`; the index (an integer) is within bounds."""
+        self.declarations[name] = (
+            f"@{name} = internal unnamed_addr constant [{len(values)} x {element_type(dtype)}] "
+            f"[{', '.join(f'{element_type(dtype)} {format_constant(value, dtype)}' for value in values)}]"
+        )
+        return self.gather(f"@{name}", self.convert(index, I64), dtype)
+
+    def outlined(self, name: str, body: Callable[..., LLVMValue], *operands: LLVMValue) -> LLVMValue:
+        """A call of the internal function that holds `body(builder, *operands)`, for what is large or branches.
+
+        The result has the dtype of the operands. The function's text joins the declarations.
+        """
+        operands = self._level(*operands)
+        first = operands[0]
+        symbol = f"tcp.{name}.{'.'.join(self.mangled(operand) for operand in operands)}"
+        if symbol not in self.declarations:
+            inner = LLVMBuilder(self.target, first.lanes, self.declarations)
+            inner._block = "entry"
+            parameters = [
+                LLVMValue(f"%x{number}", operand.dtype, operand.lanes) for number, operand in enumerate(operands)
+            ]
+            result = inner.splat(body(inner, *parameters))
+            self.declarations[symbol] = "\n".join(
+                [
+                    f"define internal {first.type_text} @{symbol}({', '.join(map(str, parameters))}) {{",
+                    "entry:",
+                    *inner.lines,
+                    f"  ret {result}",
+                    "}",
+                ]
+            )
+        return self.instruction(
+            f"call {first.type_text} @{symbol}({', '.join(map(str, operands))})", first.dtype, first.lanes
+        )
+
+    def where_any(
+        self,
+        condition: LLVMValue,
+        rare: Callable[[], tuple[LLVMValue, ...]],
+        usual: tuple[LLVMValue, ...],
+    ) -> tuple[LLVMValue, ...]:
+        """`rare()` in the lanes where `condition` holds and `usual` elsewhere, skipping `rare` if no lane needs it.
+
+        It branches, so it may be used only in the body of an outlined function.
+        """
+        if self._block is None:
+            raise VerificationError("a branch within an expression needs an outlined function")
+        usual = tuple(self.splat(value, condition.lanes) for value in usual)
+        needed = condition.text
+        if condition.lanes > 1:
+            mask = f"i{condition.lanes}"
+            packed = self.instruction(f"bitcast {condition} to {mask}", I64, 1)
+            needed = self.instruction(f"icmp ne {mask} {packed.text}, 0", BOOL, 1).text
+        before, inside, after = self._block, self.fresh("rare")[1:], self.fresh("join")[1:]
+        self.line(f"  br i1 {needed}, label %{inside}, label %{after}")
+        self.line(f"{inside}:")
+        self._block = inside
+        with self.scope():
+            chosen = tuple(self.select(condition, x, y) for x, y in zip(rare(), usual, strict=True))
+        self.line(f"  br label %{after}")
+        self.line(f"{after}:")
+        inside, self._block = self._block, after
+        return tuple(
+            self.instruction(
+                f"phi {x.type_text} [{y.text}, %{before}], [{x.text}, %{inside}]", x.dtype, x.lanes, pure=False
+            )
+            for x, y in zip(chosen, usual, strict=True)
+        )
 
     def _binary(
         self, opcode: str, x: LLVMValue, y: LLVMValue, commutative: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcp_eqsat.codegen.vector_math import error_function, exponential, hyperbolic, logarithm, power
+from tcp_eqsat.codegen.vector_math import error_function, exponential, hyperbolic, logarithm, power, trigonometric
 from tcp_eqsat.codegen.vector_math.arithmetic import VectorFunction
 
 FUNCTIONS: dict[str, VectorFunction] = {
@@ -11,4 +11,5 @@ FUNCTIONS: dict[str, VectorFunction] = {
     **hyperbolic.FUNCTIONS,
     **error_function.FUNCTIONS,
     **power.FUNCTIONS,
+    **trigonometric.FUNCTIONS,
 }

@@ -10,12 +10,26 @@ from tcp_eqsat.lang.types import F32, I32, I64, DType
 
 
 class MathBuilder(Builder[V], Protocol[V]):
-    """A builder that tells whether `fma` rounds once and whether `ldexp` is one instruction."""
+    """What the functions need beyond scalar expressions."""
 
     @property
-    def has_fma(self) -> bool: ...
+    def has_fma(self) -> bool:
+        """Whether `fma` rounds once."""
+
     @property
-    def has_scale(self) -> bool: ...
+    def has_scale(self) -> bool:
+        """Whether `ldexp` is one instruction."""
+
+    def lookup(self, name: str, values: tuple[int | float, ...], dtype: DType, index: V) -> V:
+        """values[index], from a constant table; the index is an integer within bounds."""
+
+    def outlined(self, name: str, body: Callable[..., V], *operands: V) -> V:
+        """`body(builder, *operands)` as a function of its own, for what is large or branches."""
+
+    def where_any(
+        self, condition: V, rare: Callable[[], tuple[V, ...]], usual: tuple[V, ...]
+    ) -> tuple[V, ...]:
+        """`rare()` where `condition` holds, else `usual`; only in the body of an outlined function."""
 
 
 VectorFunction = Callable[..., Any]
