@@ -1,7 +1,7 @@
 """Real programs, built from the language: one module a family, `MODELS` by name."""
 
-from benchmarks.models.model import Model
 from benchmarks.models.mlp import mlp_full, mlp_tanh
+from benchmarks.models.model import Model
 from benchmarks.models.normalisation import group_norm, layer_norm, softmax
 from benchmarks.models.transformer import attention_block, bert, gelu_dense
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.models.model import Model, glorot, trace_model
-from tcp_eqsat.frontends import array_api as xp
 from tcp_eqsat.frontends import neural as nn
 
 

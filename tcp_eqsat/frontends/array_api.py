@@ -105,7 +105,7 @@ def astype(x: Operand, dtype: Any) -> Traced:
     return Traced(lift(x)).astype(dtype)
 
 
-# Creation -----------------------------------------------------------------------------------------------------------
+# Creation
 
 
 def asarray(value: Operand, dtype: Any = None) -> Traced:
@@ -151,7 +151,7 @@ def eye(size: int, dtype: Any = F32) -> Traced:
     return where(rows == columns, ones((size, size), dtype), zeros((size, size), dtype))
 
 
-# Movement -----------------------------------------------------------------------------------------------------------
+# Movement
 
 
 def _shape(shape: Any) -> Shape:
@@ -242,7 +242,7 @@ def pad(x: Operand, widths: Sequence[tuple[Size, Size]], value: Any = 0) -> Trac
     return Traced(builders.pad(node, filling, tuple(w[0] for w in widths), tuple(w[1] for w in widths)))
 
 
-# Reductions ---------------------------------------------------------------------------------------------------------
+# Reductions
 
 
 def _reduce(name: str, x: Operand, axis: int | Sequence[int] | None, keepdims: bool) -> Traced:
@@ -308,7 +308,7 @@ def size_value(size: Size, dtype: Any) -> Traced:
     return ramp[size]
 
 
-# Contractions -------------------------------------------------------------------------------------------------------
+# Contractions
 
 
 def tensordot(x: Operand, y: Operand, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Traced:

@@ -34,9 +34,9 @@ def _picture(where: Location, text: str) -> list[str]:
     start = min(where.column - 1, len(line))
     length = max(1, min(where.length, len(line) - start))
     line, start, length = _window(line, start, length)
-    margin = f"{where.line:>4} |   "
+    margin = f"{where.line:>4} | "
     blank = "".join("\t" if character == "\t" else " " for character in line[:start])
-    return [margin + line, " " * (len(margin) - 4) + "|   " + blank + "^" * length]
+    return [margin + line, " " * (len(margin) - 2) + "| " + blank + "^" * length]
 
 
 def _window(line: str, start: int, length: int) -> tuple[str, int, int]:

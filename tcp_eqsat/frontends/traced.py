@@ -50,7 +50,7 @@ class Traced:
         return len(self.node.shape)
 
     @property
-    def T(self) -> Traced:  # noqa: N802 - NumPy's name
+    def T(self) -> Traced:
         """The axes reversed."""
         return self.transpose()
 
@@ -136,7 +136,7 @@ for _dunder, _op in {"neg": "negative", "abs": "abs", "invert": "bitwise_invert"
     setattr(Traced, f"__{_dunder}__", _unary(_op))
 
 
-# Lifting and broadcasting -----------------------------------------------------------------------------------------
+# Lifting and broadcasting
 
 
 def as_dtype(dtype: Any) -> DType:
@@ -231,7 +231,7 @@ def elementwise(name: str, *operands: Operand) -> Traced:
     return Traced(builders.map_scalar(op, *(broadcast_to(n, shape) for n in nodes)))
 
 
-# Structure ----------------------------------------------------------------------------------------------------------
+# Structure
 
 
 def infer_sizes(shape: Shape, wanted: tuple[Size, ...]) -> Shape:
@@ -267,7 +267,7 @@ def matmul(x: Operand, y: Operand) -> Traced:
         return tuple(
             axis if equal(size, batch[axis]) else -1 for axis, size in enumerate(shape, n - len(shape)))
 
-    lhs = (*(batch_labels(left.shape[:-2]) + (n,) if row else ()), rank)
+    lhs = (*((*batch_labels(left.shape[:-2]), n) if row else ()), rank)
     rhs = (*batch_labels(right.shape[:-2]), rank, rank - 1) if column else (rank,)
     return Traced(builders.contract(left, right, lhs, rhs, (*batch, *free, contracted[0]), rank))
 

@@ -65,8 +65,8 @@ def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: s
     """The program that `function` computes on arguments of these types.
 
     The function is called once, with traced tensors; it returns one tensor, or a tuple or list of them. Parameters
-    are named as in its signature, or by `names`. Raises TypeMismatch and ShapeMismatch where an operation does not type,
-    ArgumentError for a wrong number of specs.
+    are named as in its signature, or by `names`. Raises TypeMismatch and ShapeMismatch where an operation does not
+    type, ArgumentError for a wrong number of specs.
     """
     types = spec_types(specs)
     names = _parameter_names(function, len(types)) if names is None else tuple(names)

@@ -9,6 +9,7 @@ The refinement is recorded and invertible: `Refinement.restored()` is the same p
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -88,7 +89,7 @@ def _carried(table: Mapping[Node, object], values: Mapping[Node, Node]) -> dict:
     return carried
 
 
-# Which axes are one axis, and where they are cut ----------------------------------------------------------------------
+# Which axes are one axis, and where they are cut
 
 
 @dataclass
@@ -122,7 +123,7 @@ class _Boundaries:
         """The factors of an axis, outermost first."""
         cuts = _chain({b for b in self.of(axis) if _inside(b, extent)}, extent)
         assert cuts is not None, (axis, extent)
-        ratios = [exact_divide(outer, inner) for inner, outer in zip(cuts, cuts[1:], strict=False)]
+        ratios = [exact_divide(outer, inner) for inner, outer in itertools.pairwise(cuts)]
         return tuple(r for r in reversed(ratios) if r is not None) or (extent,)
 
 
@@ -305,7 +306,7 @@ def _smaller(x: Size, y: Size) -> bool:
     return exact_divide(y, x) is not None
 
 
-# The program over atoms ------------------------------------------------------------------------------------------------
+# The program over atoms
 
 
 class _Rewrite:

@@ -33,13 +33,13 @@ def power(x: Interval, exponent: int) -> Interval:
     return (0 if x[1] >= 0 else high), max(low, high)
 
 
-def floor_divide(x: Interval, y: Interval) -> Interval:
-    """The range of `floor(a / b)`, a in `x` and b in `y`, without b = 0."""
+def floor_divide(x: Interval, y: Interval, step: int = 1) -> Interval:
+    """The range of `floor(a / b)`, a in `x` and b in `y` a multiple of `step` other than 0."""
     parts = []
-    if y[1] >= 1:
-        parts.append((max(y[0], 1), y[1]))
-    if y[0] <= -1:
-        parts.append((y[0], min(y[1], -1)))
+    if y[1] >= step:
+        parts.append((max(y[0], step), y[1]))
+    if y[0] <= -step:
+        parts.append((y[0], min(y[1], -step)))
     corners = [math.floor(Fraction(a) / b) for part in parts for a in x for b in part]
     return (min(corners), max(corners)) if corners else (0, 0)
 

@@ -39,6 +39,8 @@ from tcp_eqsat.lang.monomials import (
 
 LARGEST = 2**31 - 1
 """The upper end of a symbol's range where none is given."""
+MAX_OPERANDS = 16
+"""Sums of minima are taken apart into at most this many operands of another minimum."""
 MAX_DEPTH = 32
 """Floors, minima and maxima nested deeper than this raise LimitError."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
@@ -191,7 +193,7 @@ class Floor(Atom):
         self = object.__new__(cls)
         self._set(dividend=dividend, divisor=divisor)
         text = f"{_factor_text(dividend, products=True)}//{_factor_text(divisor)}"
-        within = intervals.floor_divide(bounds(dividend), bounds(divisor))
+        within = _floor_range(dividend, divisor)
         self._describe(1, text, (dividend, divisor), within, multiple=1)
         return self
 
@@ -237,7 +239,9 @@ class _Extremum(Atom):
         return type(self).choose(value_of(operand, bindings) for operand in self.operands)
 
     def substitute(self, mapping: Mapping[str, Size]) -> Size:
-        return _choose(type(self), [substitute_in(each, mapping) for each in self.operands])
+        return _choose(
+            isinstance(self, Minimum), [substitute_in(each, mapping) for each in self.operands]
+        )
 
     def __reduce__(self) -> Any:
         return type(self), (self.operands,)
@@ -396,7 +400,7 @@ def _key_of(atom: Atom) -> tuple[Any, ...]:
     return atom.key
 
 
-# Building ---------------------------------------------------------------------------------------
+# Building
 
 
 def size_of_terms(terms: Terms) -> Size:
@@ -466,7 +470,7 @@ def substitute_in(size: Size, mapping: Mapping[str, Size]) -> Size:
     return size.substitute(mapping) if isinstance(size, Dim) else size
 
 
-# Arithmetic -------------------------------------------------------------------------------------
+# Arithmetic
 
 
 @functools.lru_cache(CACHE)
@@ -532,7 +536,10 @@ def floor_divide(x: Size, y: Size) -> Size:
             raise ShapeMismatch(f"division of {x} by 0")
         if isinstance(x, int):
             return x // y
-        return _floor_by_constant(x, y) if y > 0 else _floor_by_constant(-x, -y)
+        if y < 0:
+            return floor_divide(-x, -y)
+        low, high = (end // y for end in x.bounds())
+        return low if low == high else _floor_by_constant(x, y)
     if x == 0:
         return 0
     if next(iter(y.polynomial.values())) < 0:
@@ -544,17 +551,12 @@ def floor_divide(x: Size, y: Size) -> Size:
 def _floor_by_constant(x: Size, divisor: int) -> Size:
     """Whole multiples go out term by term, then common factors, then what the range decides."""
     quotient, rest = _split(polynomial_of(x), divisor, ())
-    scale = math.lcm(*(c.denominator for c in rest.values()))
-    numerators = {m: int(c * scale) for m, c in rest.items()}
-    constant = numerators.pop((), 0)
-    divisor *= scale
-    common = math.gcd(divisor, *(c * multiple_of(m) for m, c in numerators.items()))
-    shared = math.gcd(common, *numerators.values())
-    constant = constant // common * common  # what exceeds a multiple of `common` never counts
-    dividend = size_of_terms(
-        {**{m: c // shared for m, c in numerators.items()}, (): constant // shared}
+    constant = rest.pop((), 0)
+    common = math.gcd(divisor, content(rest))
+    dividend = size_of_terms({m: Fraction(c, common) for m, c in rest.items()})
+    return add(
+        size_of_terms(quotient), _floor_atom(dividend + constant // common, divisor // common)
     )
-    return add(size_of_terms(quotient), _floor_atom(dividend, divisor // shared))
 
 
 def _split(terms: Terms, divisor: Number, base: Monomial) -> tuple[dict, dict[Monomial, Number]]:
@@ -594,15 +596,18 @@ def _floor_by_dim(x: Size, y: Dim) -> Size:
     return add(size_of_terms(quotient), divide(dividend, divisor))
 
 
+def _floor_range(x: Size, y: Size) -> Interval:
+    return intervals.floor_divide(bounds(x), bounds(y), content(polynomial_of(y)))
+
+
 def _floor_atom(x: Size, y: Size) -> Size:
     """floor(x / y) of what can't be split further, y > 0 unless it is symbolic."""
     if isinstance(x, int) and isinstance(y, int):
         return x // y
-    low, high = bounds(x)
-    if isinstance(y, int):
-        if low // y == high // y:
-            return low // y
-    elif low >= 0 and bounds(y - x)[0] >= 1:
+    low, high = _floor_range(x, y)
+    if low == high:
+        return int(low)
+    if bounds(x)[0] >= 0 and bounds(y - x)[0] >= 1:
         return 0
     nested = [
         (m, m[0][0])
@@ -613,31 +618,48 @@ def _floor_atom(x: Size, y: Size) -> Size:
         monomial, inner = nested[0]
         others = size_of_terms({m: c for m, c in polynomial_of(x).items() if m != monomial})
         return floor_divide(inner.dividend + others * inner.divisor, y * inner.divisor)
-    return _of_atom(Floor(x, y))
+    scale = math.lcm(*(c.denominator for c in polynomial_of(x).values()))
+    return _of_atom(Floor(x * scale, y * scale))
 
 
-# Minima and maxima ------------------------------------------------------------------------------
+# Minima and maxima
 
 
 def minimum(*sizes: Size) -> Size:
     """The smallest of at least one size."""
-    return _choose(Minimum, sizes)
+    return _choose(True, sizes)
 
 
 def maximum(*sizes: Size) -> Size:
     """The largest of at least one size."""
-    return _choose(Maximum, sizes)
+    return _choose(False, sizes)
 
 
-def _choose(kind: type[_Extremum], sizes: Iterable[Size]) -> Size:
+def _choose(smallest: bool, sizes: Iterable[Size]) -> Size:
     """The minimum or maximum: flat, without repeats, without what can't be chosen."""
-    operands: list[Size] = []
-    for size in sizes:
-        atom = lone_atom(size)
-        operands.extend(
-            atom.operands if isinstance(atom, _Extremum) and type(atom) is kind else (size,)
-        )
-    return _choose_of(kind is Minimum, tuple(dict.fromkeys(operands)))
+    operands = dict.fromkeys(each for size in sizes for each in _alternatives(smallest, size))
+    return _choose_of(smallest, tuple(operands))
+
+
+@functools.lru_cache(CACHE)
+def _alternatives(smallest: bool, size: Size) -> tuple[Size, ...]:
+    """Sizes whose minimum is `size`: sums distribute over a minimum, and a negated maximum is one."""
+    terms = polynomial_of(size)
+    for monomial, coefficient in terms.items():
+        if len(monomial) != 1 or monomial[0][1] != 1 or not isinstance(monomial[0][0], _Extremum):
+            continue
+        atom = monomial[0][0]
+        if isinstance(atom, Minimum if smallest else Maximum) == (coefficient > 0):
+            others = {m: c for m, c in terms.items() if m != monomial}
+            found = tuple(
+                each
+                for operand in atom.operands
+                for each in _alternatives(
+                    smallest, size_of_terms(combine(others, coefficient, polynomial_of(operand)))
+                )
+            )
+            return found if len(found) <= MAX_OPERANDS else (size,)
+    return (size,)
 
 
 def lone_atom(size: Size) -> Atom | None:
@@ -662,13 +684,14 @@ def _choose_of(smallest: bool, operands: tuple[Size, ...]) -> Size:
     shift = _shared_part([polynomial_of(operand) for operand in kept])
     if shift:
         common = size_of_terms(shift)
-        return add(common, _choose(kind, [operand - common for operand in kept]))
+        return add(common, _choose(smallest, [operand - common for operand in kept]))
     factor = _shared_factor([polynomial_of(operand) for operand in kept])
-    operands = tuple(
+    reduced = [
         size_of_terms({m: c / factor for m, c in polynomial_of(operand).items()})
         for operand in kept
-    )
-    return size_of_terms({((kind(operands), 1),): factor})
+    ]
+    reduced.sort(key=_operand_order)
+    return size_of_terms({((kind(tuple(reduced)), 1),): factor})
 
 
 def _shared_factor(polynomials: list[Terms]) -> Fraction:
@@ -679,9 +702,9 @@ def _shared_factor(polynomials: list[Terms]) -> Fraction:
 
 
 def _operand_order(operand: Size) -> tuple[Any, ...]:
-    """Sums in the order of their text, constants last."""
-    facts = tuple(sorted(symbol.key for symbol in symbols_in(operand)))
-    return isinstance(operand, int), str(operand), facts
+    """By leading terms, constants last."""
+    terms = polynomial_of(operand).items()
+    return isinstance(operand, int), tuple((order(m), c) for m, c in terms)
 
 
 def symbols_in(size: Size) -> frozenset[Symbol]:
@@ -706,7 +729,7 @@ def _shared_part(polynomials: list[Terms]) -> dict[Monomial, Number]:
     return shared
 
 
-# Ranges -----------------------------------------------------------------------------------------
+# Ranges
 
 
 MAX_BOUNDED = 32
@@ -817,7 +840,7 @@ def _range_by_operands(terms: Terms) -> Interval:
     return max(lows), max(highs)
 
 
-# Text -------------------------------------------------------------------------------------------
+# Text
 
 
 def _sum_text(terms: tuple[tuple[int, Monomial], ...]) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class TensorData:
     """The value of a constant: immutable, C-contiguous, compared by its bits."""
 
-    __slots__ = ("array", "dtype", "_digest")
+    __slots__ = ("_digest", "array", "dtype")
 
     def __init__(self, array: np.ndarray) -> None:
         self.dtype: DType = dtype_of(array.dtype)
@@ -64,7 +64,7 @@ class TensorData:
 class Node:
     """One value of a program. Make nodes with `Node.make`, or by the builders in `lang.build`."""
 
-    __slots__ = ("op", "operands", "attributes", "type", "__weakref__")
+    __slots__ = ("__weakref__", "attributes", "op", "operands", "type")
     op: Op
     operands: tuple[Node, ...]
     attributes: Any

@@ -24,7 +24,7 @@ from tcp_eqsat.lang.scalar import (
 )
 from tcp_eqsat.lang.types import BOOL, DTYPES, DType, Kind
 
-# Typing rules ---------------------------------------------------------------------------------------------------
+# Typing rules
 
 
 def _same(name: str, allowed: Callable[[DType], bool], required: str) -> Callable[..., DType]:
@@ -83,7 +83,7 @@ def _predicate(name: str) -> Callable[..., DType]:
     return infer
 
 
-# References -----------------------------------------------------------------------------------------------------
+# References
 
 
 def _in_double(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
@@ -181,7 +181,7 @@ def convert_array(array: Any, dtype: DType) -> np.ndarray:
     return array.astype(dtype.numpy)
 
 
-# Arithmetic -----------------------------------------------------------------------------------------------------
+# Arithmetic
 
 add = scalar_op(
     "add", "x y", infer=_numbers("add"), reference=np.add, emit=lambda b, x, y: b.add(x, y),
@@ -278,7 +278,7 @@ def _emit_sign(b: Any, x: Any) -> Any:
     return b.select(above, one, b.select(below, b.constant(-1, x.dtype), x))
 
 
-# Exponential, trigonometric and related functions (floats) ---------------------------------------------------------
+# Exponential, trigonometric and related functions (floats)
 
 
 def _function(name: str, reference: Callable[..., Any], derivative: Any, doc: str) -> ScalarOp:
@@ -315,7 +315,7 @@ rsqrt = scalar_op(
     doc="1 / sqrt(x).",
 )
 
-# Rounding ----------------------------------------------------------------------------------------------------------
+# Rounding
 
 for _name, _reference, _emit, _doc in (
     ("floor", np.floor, lambda b, x: b.floor(x), "The greatest integer that is not above x."),
@@ -326,7 +326,7 @@ for _name, _reference, _emit, _doc in (
     scalar_op(_name, "x", infer=_floats(_name), reference=_reference, emit=_emit,
               derivative=NOT_DIFFERENTIABLE, doc=_doc)
 
-# Comparison and choice -----------------------------------------------------------------------------------------------
+# Comparison and choice
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
@@ -370,7 +370,7 @@ isnan = scalar_op(
     emit=lambda b, x: b.compare("not_equal", x, x), derivative=NOT_DIFFERENTIABLE, doc="True where x is NaN.",
 )
 
-# Bits ----------------------------------------------------------------------------------------------------------------
+# Bits
 
 bitwise_and = scalar_op(
     "bitwise_and", "x y", infer=_bits("bitwise_and"), reference=np.bitwise_and,
@@ -404,7 +404,7 @@ bitwise_right_shift = scalar_op(
         "only sign bits.",
 )
 
-# Conversion ------------------------------------------------------------------------------------------------------------
+# Conversion
 
 
 def _define_conversion(target: DType) -> None:

@@ -29,7 +29,7 @@ from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import scalar_op_named
 from tcp_eqsat.lang.types import TensorType, Type
 
-# View ---------------------------------------------------------------------------------------------------------------
+# View
 
 
 def _infer_view(operands: tuple[Type, ...], attributes: ViewAttributes) -> TensorType:
@@ -61,7 +61,7 @@ view_op = define_op(
         "other result axes repeat the value.",
 )
 
-# Reshape ------------------------------------------------------------------------------------------------------------
+# Reshape
 
 
 def _infer_reshape(operands: tuple[Type, ...], attributes: ReshapeAttributes) -> TensorType:
@@ -81,7 +81,7 @@ reshape_op = define_op(
         "others are another shape of the same memory.",
 )
 
-# Slice --------------------------------------------------------------------------------------------------------------
+# Slice
 
 
 def sliced_size(start: Size, limit: Size, stride: int) -> Size:
@@ -151,7 +151,7 @@ slice_op = define_op(
     doc="A box of the operand with a positive step along each axis.",
 )
 
-# Concatenate --------------------------------------------------------------------------------------------------------
+# Concatenate
 
 
 def _infer_concatenate(operands: tuple[Type, ...], attributes: ConcatenateAttributes) -> TensorType:
@@ -213,7 +213,7 @@ concatenate_op = define_op(
     doc="Operands one after the other along an axis.",
 )
 
-# Pad ----------------------------------------------------------------------------------------------------------------
+# Pad
 
 
 def _infer_pad(operands: tuple[Type, ...], attributes: PadAttributes) -> TensorType:

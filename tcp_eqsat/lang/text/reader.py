@@ -1,0 +1,605 @@
+"""Reading programs from our text. Every error is a TcpError with file, line and column."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tcp_eqsat.errors import Location, ParseError, TcpError, TypeMismatch, UnknownName
+from tcp_eqsat.lang.dims import LARGEST, Dim, Guard, Size, equal, parse_size, symbol
+from tcp_eqsat.lang.op import OPS
+from tcp_eqsat.lang.ops import builders
+from tcp_eqsat.lang.ops.attributes import (
+    ConcatenateAttributes,
+    PadAttributes,
+    ProjectAttributes,
+    ReduceAttributes,
+    ReshapeAttributes,
+)
+from tcp_eqsat.lang.program import Function, Node, Program, Region, TensorData
+from tcp_eqsat.lang.scalar import (
+    SCALAR_OPS,
+    ScalarExpr,
+    ScalarFunction,
+    apply,
+    encode_number,
+    literal,
+    scalar_op_named,
+)
+from tcp_eqsat.lang.scalar import parameter as scalar_parameter
+from tcp_eqsat.lang.text.names import index_order
+from tcp_eqsat.lang.text.tokens import Source, Token
+from tcp_eqsat.lang.types import DTYPES, DType, TensorType, TupleType, Type
+
+_MAX_DEPTH = 100  # of nested lists, scalar expressions and regions
+
+
+def parse(text: str, file: str = "<text>") -> Program:
+    """The program that `text` spells.
+
+    Raises ParseError for malformed text, UnknownName for unknown operations, values and dtypes, and TypeMismatch or
+    ShapeMismatch where an operation does not type or its stated type is not the inferred one.
+    """
+    source = Source(text, file)
+    source.expect("tcp")
+    version = source.expect_kind("number", "a version number")
+    if version.text != "1":
+        raise ParseError(f"version 1 of the format is read here, got {version.text}", source.location(version.offset))
+    functions: dict[str, Function] = {}
+    while source.token.kind != "end":
+        place = source.place
+        function = _FunctionReader(source).read()
+        if function.name in functions:
+            raise ParseError(f"function @{function.name} is defined twice", place)
+        functions[function.name] = function
+    if not functions:
+        raise source.error("a function is required")
+    return Program(functions)
+
+
+class _FunctionReader:
+    """Reads one function. Symbols are scoped to it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.symbols: dict[str, Dim] = {}
+        self.ranges: dict[str, list[int]] = {}
+        self.depth = 0
+
+    def read(self) -> Function:
+        source = self.source
+        source.expect("func")
+        name = source.expect_kind("symbol", "a function name such as @main").text[1:]
+        self.guards = self._scan_where()
+        values: dict[str, Node] = {}
+        parameters = self._parameters(values)
+        source.expect("->")
+        stated = self._result_types()
+        if source.take("where"):
+            self._skip_where()
+        self.locations: dict[Node, Location] = {}
+        self.names: dict[Node, str] = {node: text[1:] for text, node in values.items()}
+        results = self._body(values, top=True)
+        place = source.location(source.tokens[source.position - 1].offset)
+        if tuple(x.type for x in results) != stated:
+            found = ", ".join(str(x.type) for x in results)
+            raise TypeMismatch(f"@{name} states results {', '.join(map(str, stated))} but returns {found}", place)
+        return Function(name, parameters, results, self.names, self.locations, self.guards)
+
+    # Symbols and their ranges come before types, though they are written after them.
+
+    def _scan_where(self) -> tuple[Guard, ...]:
+        """Read the where clause ahead, so that symbols have their ranges when types are read."""
+        source, start = self.source, self.source.position
+        depth = 0
+        guards: tuple[Guard, ...] = ()
+        while source.token.kind != "end" and not (depth == 0 and source.at("{")):
+            depth += source.at("(", "[") - source.at(")", "]")
+            if depth == 0 and source.at("where"):
+                source.next()
+                guards = self._where()
+                break
+            source.next()
+        source.position = start
+        return guards
+
+    def _where(self) -> tuple[Guard, ...]:
+        source = self.source
+        pending: list[tuple[Token, Token, Token, Token]] = []
+        while True:
+            first = source.token
+            if self._is_range():
+                self._range()
+            else:
+                left = self._size_tokens("==")
+                source.expect("==")
+                right = self._size_tokens(",", "{")
+                pending.append((*left, *right))
+            if first is source.token:
+                raise source.error("a range such as b in [1, 512] or an equality of sizes is required")
+            if not source.take(","):
+                break
+        for name, (lower, upper, divisor) in self.ranges.items():
+            self.symbols[name] = symbol(name, lower, upper, divisor)
+        return tuple(Guard(self._size_of(a, b), self._size_of(c, d)) for a, b, c, d in pending)
+
+    def _is_range(self) -> bool:
+        tokens, n = self.source.tokens, self.source.position
+        ahead = [t.text for t in tokens[n: n + 5]]
+        return self.source.token.kind == "name" and len(ahead) == 5 and (
+            ahead[1] == "in" or (ahead[1] == "%" and ahead[3] == "==" and ahead[4] == "0"))
+
+    def _range(self) -> None:
+        source = self.source
+        place = source.place
+        entry = self.ranges.setdefault(source.next().text, [0, LARGEST, 1])
+        if source.take("in"):
+            source.expect("[")
+            entry[0] = self._integer()
+            source.expect(",")
+            entry[1] = self._integer()
+            source.expect("]")
+        else:
+            source.next()
+            entry[2] = self._integer()
+            source.expect("==")
+            self._integer()
+        if entry[0] < 0 or entry[1] < entry[0] or entry[2] < 1:
+            raise ParseError(
+                f"a range 0 <= lower <= upper and a divisor of at least 1 are required, got {entry}", place)
+
+    def _skip_where(self) -> None:
+        while not self.source.at("{"):
+            self.source.next()
+
+    def _integer(self) -> int:
+        token = self.source.expect_kind("number", "an integer")
+        try:
+            return int(token.text)
+        except ValueError:
+            raise ParseError(
+                f"an integer is required, got {token.text}", self.source.location(token.offset)) from None
+
+    def _lookup(self, name: str) -> Dim:
+        if name not in self.symbols:
+            self.symbols[name] = symbol(name)
+        return self.symbols[name]
+
+    def _size_tokens(self, *stops: str) -> tuple[Token, Token]:
+        """The first and last token of a size, which ends before one of `stops` outside parentheses."""
+        source = self.source
+        first = last = source.token
+        depth = 0
+        while source.token.kind != "end" and not (depth == 0 and source.at(*stops)):
+            depth += source.at("(") - source.at(")")
+            last = source.next()
+        if source.token is first:
+            raise source.error(f"a size is required, got {first.text!r}")
+        return first, last
+
+    def _size_of(self, first: Token, last: Token) -> Size:
+        place = self.source.location(first.offset)
+        try:
+            return parse_size(self.source.between(first, last), self._lookup)
+        except TcpError as error:
+            error.where = place
+            raise
+
+    def _size(self, *stops: str) -> Size:
+        return self._size_of(*self._size_tokens(*stops))
+
+    def _sizes(self) -> tuple[Size, ...]:
+        """`[size, ...]`."""
+        source = self.source
+        source.expect("[")
+        sizes: list[Size] = []
+        while not source.at("]"):
+            sizes.append(self._size(",", "]"))
+            if not source.take(","):
+                break
+        source.expect("]")
+        return tuple(sizes)
+
+    def _tensor_type(self) -> TensorType:
+        return TensorType(self._dtype(), self._sizes())
+
+    def _dtype(self) -> DType:
+        token = self.source.expect_kind("name", "a dtype")
+        if token.text not in DTYPES:
+            raise UnknownName(f"unknown dtype {token.text!r}; known are {', '.join(DTYPES)}",
+                              self.source.location(token.offset, len(token.text)))
+        return DTYPES[token.text]
+
+    def _type(self) -> Type:
+        if not self.source.at("("):
+            return self._tensor_type()
+        return TupleType(self._result_types())
+
+    def _result_types(self) -> tuple[TensorType, ...]:
+        source = self.source
+        if not source.take("("):
+            return (self._tensor_type(),)
+        types: list[TensorType] = []
+        while not source.at(")"):
+            types.append(self._tensor_type())
+            if not source.take(","):
+                break
+        source.expect(")")
+        return tuple(types)
+
+    def _parameters(self, values: dict[str, Node]) -> tuple[Node, ...]:
+        source = self.source
+        source.expect("(")
+        parameters: list[Node] = []
+        while not source.at(")"):
+            place = source.place
+            name = source.expect_kind("value", "a parameter such as %x").text
+            source.expect(":")
+            if name in values:
+                raise ParseError(f"parameter {name} is defined twice", place)
+            values[name] = builders.parameter(name[1:], len(parameters), self._tensor_type())
+            parameters.append(values[name])
+            if not source.take(","):
+                break
+        source.expect(")")
+        return tuple(parameters)
+
+    # Bodies
+
+    def _body(self, values: dict[str, Node], top: bool = False) -> tuple[Node, ...]:
+        source = self.source
+        source.expect("{")
+        while not source.at("return"):
+            start = source.token
+            place = source.place
+            name = source.expect_kind("value", "a value such as %0, or return,").text
+            source.expect("=")
+            if name in values:
+                raise ParseError(f"value {name} is defined twice", place)
+            where = source.place
+            try:
+                node = self._operation(values)
+            except TcpError as error:
+                raise error.at(where) from None
+            source.expect(":")
+            place = source.place
+            stated = self._type()
+            if stated != node.type:
+                raise TypeMismatch(f"{name} states type {stated} but its operation gives {node.type}", place)
+            values[name] = node
+            if top:
+                self.locations.setdefault(node, source.location(start.offset, len(name)))
+                self.names.setdefault(node, name[1:])
+        source.expect("return")
+        results = self._operands(values)
+        source.expect("}")
+        return results
+
+    def _operand(self, values: dict[str, Node]) -> Node:
+        token = self.source.expect_kind("value", "a value such as %0")
+        if token.text not in values:
+            raise UnknownName(f"value {token.text} is not defined",
+                              self.source.location(token.offset, len(token.text)))
+        return values[token.text]
+
+    def _operands(self, values: dict[str, Node]) -> tuple[Node, ...]:
+        operands: list[Node] = []
+        while self.source.token.kind == "value":
+            operands.append(self._operand(values))
+            if not self.source.take(","):
+                break
+        return tuple(operands)
+
+    def _operation(self, values: dict[str, Node]) -> Node:
+        source = self.source
+        token = source.expect_kind("name", "an operation")
+        form = getattr(self, f"_read_{token.text}", None)
+        if form is not None:
+            return form(values)
+        if token.text in SCALAR_OPS:
+            return builders.map_scalar(scalar_op_named(token.text), *self._operands_of(token, values))
+        if token.text in OPS:
+            return Node.make(OPS[token.text], self._operands(values))
+        raise UnknownName(f"unknown operation {token.text!r}", source.location(token.offset, len(token.text)))
+
+    def _operands_of(self, token: Token, values: dict[str, Node]) -> tuple[Node, ...]:
+        operands = self._operands(values)
+        arity = scalar_op_named(token.text).arity
+        if len(operands) != arity:
+            raise TypeMismatch(f"{token.text} requires {arity} operands, got {len(operands)}")
+        return operands
+
+    def _attribute(self, name: str, read: Callable[[], Any]) -> Any:
+        self.source.expect(name)
+        self.source.expect("=")
+        return read()
+
+    def _integers(self) -> tuple[int, ...]:
+        source = self.source
+        source.expect("[")
+        numbers: list[int] = []
+        while not source.at("]"):
+            numbers.append(self._integer())
+            if not source.take(","):
+                break
+        source.expect("]")
+        return tuple(numbers)
+
+    def _peek_type(self) -> Type:
+        """The type stated at the end of the operation, read ahead."""
+        source, start = self.source, self.source.position
+        source.expect(":")
+        found = self._type()
+        source.position = start
+        return found
+
+    def _peek_tensor(self) -> TensorType:
+        found = self._peek_type()
+        if not isinstance(found, TensorType):
+            raise self.source.error(f"a tensor type is required, got {found}")
+        return found
+
+    # Forms of single operations
+
+    def _read_constant(self, values: dict[str, Node]) -> Node:
+        source = self.source
+        start = source.position
+        while not source.at(":") and source.token.kind != "end":
+            source.next()
+        stated = self._peek_tensor()
+        source.position = start
+        if not all(isinstance(n, int) for n in stated.shape):
+            raise source.error(f"a constant requires static sizes, got {stated}")
+        return builders.constant(self._data(stated))
+
+    def _data(self, stated: TensorType) -> TensorData:
+        source = self.source
+        shape = tuple(n for n in stated.shape if isinstance(n, int))
+        dtype = stated.dtype.numpy
+        if source.take("splat"):
+            bits = self._number(stated.dtype)
+            return TensorData(np.broadcast_to(np.frombuffer(bits, dtype)[0], shape))
+        if source.take("base64"):
+            token = source.expect_kind("string", "a string")
+            try:
+                raw = base64.b64decode(token.text[1:-1], validate=True)
+                array = np.frombuffer(raw, dtype.newbyteorder("<")).reshape(shape)
+            except (binascii.Error, ValueError):
+                raise ParseError(f"base64 of the bytes of {stated} is required",
+                                 source.location(token.offset)) from None
+            return TensorData(array)
+        flat: list[bytes] = []
+        found = self._nested(stated.dtype, flat, 0)
+        if found != shape and not (0 in shape and not flat):
+            raise source.error(f"{stated} requires data of shape {list(shape)}, got {list(found)}")
+        return TensorData(np.frombuffer(b"".join(flat), dtype).reshape(shape))
+
+    def _nested(self, dtype: DType, flat: list[bytes], depth: int) -> tuple[int, ...]:
+        source = self.source
+        if depth > _MAX_DEPTH:
+            raise source.error(f"lists nested deeper than {_MAX_DEPTH}")
+        if not source.take("["):
+            flat.append(self._number(dtype))
+            return ()
+        inner: tuple[int, ...] | None = None
+        count = 0
+        while not source.at("]"):
+            found = self._nested(dtype, flat, depth + 1)
+            if inner is not None and found != inner:
+                raise source.error(f"rows of one shape are required, got {list(inner)} and {list(found)}")
+            inner, count = found, count + 1
+            if not source.take(","):
+                break
+        source.expect("]")
+        return (count, *(inner or ()))
+
+    def _number(self, dtype: DType) -> bytes:
+        source = self.source
+        token = source.next()
+        place = source.location(token.offset, len(token.text))
+        if dtype.name == "bool":
+            if token.text not in ("true", "false"):
+                raise ParseError(f"true or false is required, got {token.text!r}", place)
+            return encode_number(token.text == "true", dtype)
+        text = token.text
+        if token.kind == "name" and text in ("inf", "nan"):
+            return encode_number(float(text), dtype) if dtype.is_float else self._not_a_number(text, dtype, place)
+        if token.kind != "number":
+            raise ParseError(f"a number of dtype {dtype} is required, got {text!r}", place)
+        try:
+            if dtype.is_float:
+                return np.array(text, dtype.numpy).tobytes() if text not in ("-nan",) else encode_number(
+                    float("nan"), dtype)
+            return encode_number(int(text), dtype)
+        except (ValueError, TypeMismatch):
+            return self._not_a_number(text, dtype, place)
+
+    def _not_a_number(self, text: str, dtype: DType, place: Location) -> bytes:
+        raise ParseError(f"a number of dtype {dtype} is required, got {text!r}", place)
+
+    def _read_iota(self, values: dict[str, Node]) -> Node:
+        source = self.source
+        source.expect("{")
+        axis = self._attribute("axis", self._integer)
+        source.expect("}")
+        stated = self._peek_tensor()
+        return builders.iota(stated.dtype, stated.shape, axis)
+
+    def _read_map(self, values: dict[str, Node]) -> Node:
+        function = self._scalar_function()
+        return builders.map_function(function, *self._operands(values))
+
+    def _scalar_function(self) -> ScalarFunction:
+        source = self.source
+        known: dict[str, ScalarExpr] = {}
+        dtypes: list[DType] = []
+        source.expect("(")
+        while not source.at(")"):
+            name = source.expect_kind("name", "a parameter").text
+            source.expect(":")
+            dtypes.append(self._dtype())
+            known[name] = scalar_parameter(len(dtypes) - 1, dtypes[-1])
+            if not source.take(","):
+                break
+        source.expect(")")
+        source.expect("{")
+        while True:
+            ahead = source.tokens[min(source.position + 1, len(source.tokens) - 1)]
+            if ahead.text == "=":
+                name = source.expect_kind("name", "a name").text
+                source.expect("=")
+                known[name] = self._scalar(known, 0)
+                source.expect(";")
+            else:
+                break
+        result = self._scalar(known, 0)
+        source.expect("}")
+        return ScalarFunction(tuple(dtypes), result)
+
+    def _scalar(self, known: dict[str, ScalarExpr], depth: int) -> ScalarExpr:
+        source = self.source
+        if depth > _MAX_DEPTH:
+            raise source.error(f"expressions nested deeper than {_MAX_DEPTH}")
+        token = source.expect_kind("name", "a scalar expression")
+        place = source.location(token.offset, len(token.text))
+        if token.text in known and not source.at("("):
+            return known[token.text]
+        if token.text in DTYPES:
+            dtype = DTYPES[token.text]
+            return literal(np.frombuffer(self._number(dtype), dtype.numpy)[0], dtype)
+        if token.text not in SCALAR_OPS:
+            raise UnknownName(f"unknown scalar operation or name {token.text!r}", place)
+        source.expect("(")
+        arguments: list[ScalarExpr] = []
+        while not source.at(")"):
+            arguments.append(self._scalar(known, depth + 1))
+            if not source.take(","):
+                break
+        source.expect(")")
+        try:
+            return apply(token.text, *arguments)
+        except TcpError as error:
+            raise error.at(place) from None
+
+    def _indices(self) -> tuple[str, ...]:
+        source = self.source
+        source.expect("[")
+        names: list[str] = []
+        while not source.at("]"):
+            token = source.next()
+            if token.kind != "name" and token.text != "0":
+                raise ParseError(f"an index name or 0 is required, got {token.text!r}", source.location(token.offset))
+            names.append(token.text)
+            if not source.take(","):
+                break
+        source.expect("]")
+        return tuple(names)
+
+    def _indexed(self, values: dict[str, Node], count: int) -> tuple[list[Node], list[tuple[int, ...]],
+                                                                     tuple[Size, ...], int]:
+        """`%x[i, k], %w[k, j] -> [i, j]`: operands, their labels, the extents of all labels, the result's rank."""
+        source = self.source
+        place = source.place
+        operands: list[Node] = []
+        terms: list[tuple[str, ...]] = []
+        for n in range(count):
+            if n:
+                source.expect(",")
+            operands.append(self._operand(values))
+            terms.append(self._indices())
+        source.expect("->")
+        out = self._indices()
+        if len(set(out)) != len(out) or "0" in out:
+            raise ParseError(f"distinct index names are required in the result, got {list(out)}", place)
+        stated = self._peek_tensor()
+        if len(out) != stated.rank:
+            raise ParseError(f"an index for each axis of {stated} is required, got {list(out)}", place)
+        extents: dict[str, Size] = dict(zip(out, stated.shape, strict=True))
+        for operand, term in zip(operands, terms, strict=True):
+            if len(term) != len(operand.shape):
+                raise TypeMismatch(f"an index for each axis of {operand.type} is required, got {list(term)}", place)
+            for name, size in zip(term, operand.shape, strict=True):
+                if name != "0" and not equal(extents.setdefault(name, size), size):
+                    raise TypeMismatch(f"index {name} has sizes {extents[name]} and {size}", place)
+        inner = sorted((name for name in extents if name not in out), key=index_order)
+        extents = {name: extents[name] for name in (*out, *inner)}
+        order = {name: label for label, name in enumerate(extents)}
+        labels = [tuple(-1 if name == "0" else order[name] for name in term) for term in terms]
+        return operands, labels, tuple(extents.values()), len(out)
+
+    def _read_view(self, values: dict[str, Node]) -> Node:
+        (x,), (labels,), extents, rank = self._indexed(values, 1)
+        if rank != len(extents):
+            raise TypeMismatch("every index of a view's operand must be an index of its result")
+        return builders.view(x, labels, extents)
+
+    def _read_reduce(self, values: dict[str, Node]) -> Node:
+        operation = scalar_op_named(self.source.expect_kind("name", "a scalar operation").text)
+        (x,), (labels,), extents, rank = self._indexed(values, 1)
+        return builders.reduce(operation, x, ReduceAttributes(operation, labels, extents, rank))
+
+    def _read_contract(self, values: dict[str, Node]) -> Node:
+        (x, y), (lhs, rhs), extents, rank = self._indexed(values, 2)
+        return builders.contract(x, y, lhs, rhs, extents, rank)
+
+    def _read_reshape(self, values: dict[str, Node]) -> Node:
+        x = self._operand(values)
+        return Node.make(OPS["reshape"], (x,), ReshapeAttributes(self._peek_tensor().shape))
+
+    def _read_slice(self, values: dict[str, Node]) -> Node:
+        source = self.source
+        x = self._operand(values)
+        source.expect("[")
+        starts: list[Size] = []
+        limits: list[Size] = []
+        strides: list[int] = []
+        while not source.at("]"):
+            starts.append(self._size(":"))
+            source.expect(":")
+            limits.append(self._size(",", "]", ":"))
+            strides.append(self._integer() if source.take(":") else 1)
+            if not source.take(","):
+                break
+        source.expect("]")
+        return builders.slice_(x, tuple(starts), tuple(limits), tuple(strides))
+
+    def _read_concatenate(self, values: dict[str, Node]) -> Node:
+        operands = self._operands(values)
+        self.source.expect("{")
+        axis = self._attribute("axis", self._integer)
+        self.source.expect("}")
+        return Node.make(OPS["concatenate"], operands, ConcatenateAttributes(axis))
+
+    def _read_pad(self, values: dict[str, Node]) -> Node:
+        operands = self._operands(values)
+        source = self.source
+        source.expect("{")
+        low = self._attribute("low", self._sizes)
+        source.expect(",")
+        high = self._attribute("high", self._sizes)
+        source.expect("}")
+        return Node.make(OPS["pad"], operands, PadAttributes(low, high))
+
+    def _read_project(self, values: dict[str, Node]) -> Node:
+        operands = self._operands(values)
+        self.source.expect("{")
+        index = self._attribute("index", self._integer)
+        self.source.expect("}")
+        return Node.make(OPS["project"], operands, ProjectAttributes(index))
+
+    def _read_composite(self, values: dict[str, Node]) -> Node:
+        source = self.source
+        if self.depth >= _MAX_DEPTH:
+            raise source.error(f"composites nested deeper than {_MAX_DEPTH}")
+        name = source.expect_kind("symbol", "a name such as @softmax").text[1:]
+        operands = self._operands(values)
+        inner: dict[str, Node] = {}
+        parameters = self._parameters(inner)
+        self.depth += 1
+        results = self._body(inner)
+        self.depth -= 1
+        return builders.composite(name, Region(parameters, results), *operands)

@@ -1,0 +1,248 @@
+"""Printing programs as text. Everything printed reads back to the same interned nodes."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tcp_eqsat.lang.dims import LARGEST, Symbol, format_size, symbols_of
+from tcp_eqsat.lang.op import size_fields
+from tcp_eqsat.lang.ops.attributes import (
+    CompositeAttributes,
+    ConstantAttributes,
+    ContractAttributes,
+    IotaAttributes,
+    MapAttributes,
+    ReduceAttributes,
+    SliceAttributes,
+    ViewAttributes,
+)
+from tcp_eqsat.lang.program import Function, Node, Program, TensorData, walk
+from tcp_eqsat.lang.scalar import ScalarApply, ScalarExpr, ScalarFunction, ScalarLiteral, ScalarParameter
+from tcp_eqsat.lang.text.names import index_name
+from tcp_eqsat.lang.types import DType, TupleType
+
+VERSION = 1
+_DENSE_LIMIT = 64  # elements; larger constants are printed as base64
+
+
+def write(program: Program) -> str:
+    """The whole program, functions in order."""
+    return "\n\n".join([f"tcp {VERSION}", *map(write_function, program.functions.values())]) + "\n"
+
+
+def write_function(function: Function) -> str:
+    """One function, without the version line."""
+    names = _Names(function)
+    parameters = ", ".join(f"{names[x]}: {x.type}" for x in function.parameters)
+    results = ", ".join(str(x.type) for x in function.results)
+    sizes = [size for x in function.nodes() for size in _sizes(x)]
+    where = [text for symbol in symbols_of(*sizes) for text in _ranges(symbol)]
+    where += [f"{format_size(g.left)} == {format_size(g.right)}" for g in function.guards]
+    clause = f" where {', '.join(where)}" if where else ""
+    head = f"func @{function.name}({parameters}) -> ({results}){clause} {{"
+    if len(function.results) == 1:
+        head = f"func @{function.name}({parameters}) -> {results}{clause} {{"
+    body = _body(function.nodes(), set(function.parameters), names, "  ")
+    returned = ", ".join(names[x] for x in function.results)
+    return "\n".join([head, *body, f"  return {returned}".rstrip(), "}"])
+
+
+def _sizes(node: Node) -> Iterable[Any]:
+    types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
+    yield from (size for t in types for size in t.shape)
+    if node.attributes is not None:
+        for name in size_fields(type(node.attributes)):
+            value = getattr(node.attributes, name)
+            yield from value if isinstance(value, tuple) else getattr(value, "shape", (value,))
+
+
+def _ranges(symbol: Symbol) -> list[str]:
+    default = (symbol.lower, symbol.upper) == (0, LARGEST)
+    texts = [] if default else [f"{symbol.name} in [{symbol.lower}, {symbol.upper}]"]
+    return texts + ([f"{symbol.name} % {symbol.divisor} == 0"] if symbol.divisor != 1 else [])
+
+
+class _Names:
+    """A name for every node: the source's where it is known, valid and free, else a number."""
+
+    def __init__(self, function: Function) -> None:
+        self.names: dict[Node, str] = {}
+        self.taken: set[str] = set()
+        for x in function.parameters:
+            self.names[x] = self._free(x.attributes.name)
+        for node, name in function.names.items():
+            if node not in self.names and name not in self.taken and _is_name(name) and not name.isdigit():
+                self.names[node] = self._free(name)
+        self.count = 0
+
+    def _free(self, name: str) -> str:
+        stem = name if _is_name(name) else "x"
+        free, n = stem, 0
+        while free in self.taken:
+            n += 1
+            free = f"{stem}_{n}"
+        self.taken.add(free)
+        return f"%{free}"
+
+    def __getitem__(self, node: Node) -> str:
+        if node not in self.names:
+            while str(self.count) in self.taken:
+                self.count += 1
+            self.names[node] = self._free(str(self.count))
+        return self.names[node]
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and name.isascii() and name.replace("_", "a").replace(".", "a").isalnum()
+
+
+def _body(nodes: Iterable[Node], given: set[Node], names: _Names, indent: str) -> list[str]:
+    return [f"{indent}{names[node]} = {_operation(node, names, indent)}: {node.type}"
+            for node in nodes if node not in given]
+
+
+def _operation(node: Node, names: _Names, indent: str) -> str:
+    operands = [names[x] for x in node.operands]
+    writer = _FORMS.get(type(node.attributes))
+    if writer is not None:
+        return writer(node, node.attributes, operands)
+    if isinstance(node.attributes, CompositeAttributes):
+        return _composite(node, node.attributes, operands, indent)
+    return f"{node.op.name} {', '.join(operands)}{_generic(node.attributes)}"
+
+
+def _generic(attributes: Any) -> str:
+    """`{name = value, ...}` for attributes without a form of their own."""
+    if attributes is None:
+        return ""
+    fields = [f"{f.name} = {_value(getattr(attributes, f.name))}" for f in dataclasses.fields(attributes)
+              if f.name != "shape"]
+    return f" {{{', '.join(fields)}}}" if fields else ""
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return value.name if hasattr(value, "name") else format_size(value)
+
+
+def _indexed(operand: str, labels: Iterable[int]) -> str:
+    return f"{operand}[{', '.join(map(index_name, labels))}]"
+
+
+def _view(node: Node, attributes: ViewAttributes, operands: list[str]) -> str:
+    result = _indexed("", range(len(attributes.shape)))
+    return f"view {_indexed(operands[0], attributes.labels)} -> {result}"
+
+
+def _reduce(node: Node, attributes: ReduceAttributes, operands: list[str]) -> str:
+    result = _indexed("", range(attributes.rank))
+    return f"reduce {attributes.operation.name} {_indexed(operands[0], attributes.labels)} -> {result}"
+
+
+def _contract(node: Node, attributes: ContractAttributes, operands: list[str]) -> str:
+    terms = f"{_indexed(operands[0], attributes.lhs)}, {_indexed(operands[1], attributes.rhs)}"
+    return f"contract {terms} -> {_indexed('', range(attributes.rank))}"
+
+
+def _slice(node: Node, attributes: SliceAttributes, operands: list[str]) -> str:
+    parts = []
+    for start, limit, stride in zip(attributes.starts, attributes.limits, attributes.strides, strict=True):
+        step = f":{stride}" if stride != 1 else ""
+        parts.append(f"{format_size(start)}:{format_size(limit)}{step}")
+    return f"slice {operands[0]}[{', '.join(parts)}]"
+
+
+def _iota(node: Node, attributes: IotaAttributes, operands: list[str]) -> str:
+    return f"iota {{axis = {attributes.axis}}}"
+
+
+def _constant(node: Node, attributes: ConstantAttributes, operands: list[str]) -> str:
+    return f"constant {format_data(attributes.data)}"
+
+
+def _map(node: Node, attributes: MapAttributes, operands: list[str]) -> str:
+    op = attributes.function.single_op
+    head = op.name if op else f"map {format_function(attributes.function)}"
+    return f"{head} {', '.join(operands)}"
+
+
+_FORMS: dict[type, Callable[[Node, Any, list[str]], str]] = {
+    ViewAttributes: _view, ReduceAttributes: _reduce, ContractAttributes: _contract, SliceAttributes: _slice,
+    IotaAttributes: _iota, ConstantAttributes: _constant, MapAttributes: _map,
+}
+
+
+def _composite(node: Node, attributes: CompositeAttributes, operands: list[str], indent: str) -> str:
+    region = attributes.region
+    inner = Function(attributes.name, region.parameters, region.results)
+    names = _Names(inner)
+    parameters = ", ".join(f"{names[x]}: {x.type}" for x in region.parameters)
+    body = _body(walk((*region.parameters, *region.results)), set(region.parameters), names, indent + "  ")
+    returned = ", ".join(names[x] for x in region.results)
+    lines = [f"composite @{attributes.name} {', '.join(operands)} ({parameters}) {{", *body,
+             f"{indent}  return {returned}", f"{indent}}}"]
+    return "\n".join(lines)
+
+
+# Numbers and scalar functions
+
+
+def format_number(value: Any, dtype: DType) -> str:
+    """A number that reads back to the same bits."""
+    if dtype.is_float:
+        if np.isnan(value):
+            return "nan"
+        if np.isinf(value):
+            return "inf" if value > 0 else "-inf"
+        return np.format_float_scientific(value, trim="0") if value != 0 and not 1e-4 <= abs(
+            value) < 1e16 else np.format_float_positional(value, trim="0")
+    return str(bool(value)).lower() if dtype.name == "bool" else str(int(value))
+
+
+def format_data(data: TensorData) -> str:
+    """Nested lists of numbers, `splat n`, or base64 of little-endian elements."""
+    array = data.array
+    if array.size and data.is_splat and array.ndim:
+        return f"splat {format_number(array.reshape(-1)[0], data.dtype)}"
+    if array.size <= _DENSE_LIMIT:
+        return _nested(array, data.dtype)
+    little = array.astype(array.dtype.newbyteorder("<"))
+    return f'base64 "{base64.b64encode(little.tobytes()).decode()}"'
+
+
+def _nested(array: np.ndarray, dtype: DType) -> str:
+    if array.ndim == 0:
+        return format_number(array[()], dtype)
+    return f"[{', '.join(_nested(part, dtype) for part in array)}]"
+
+
+def format_function(function: ScalarFunction) -> str:
+    """`(a: f32, b: f32) { t0 = exp(a); add(t0, t0) }`: expressions used more than once get a name."""
+    uses: dict[ScalarExpr, int] = {}
+    order = list(function.walk())
+    for expr in order:
+        for x in expr.operands:
+            uses[x] = uses.get(x, 0) + 1
+    texts: dict[ScalarExpr, str] = {}
+    statements: list[str] = []
+    for expr in order:
+        match expr:
+            case ScalarParameter():
+                texts[expr] = f"a{expr.index}"
+            case ScalarLiteral():
+                texts[expr] = f"{expr.dtype} {format_number(expr.value, expr.dtype)}"
+            case ScalarApply():
+                text = f"{expr.op.name}({', '.join(texts[x] for x in expr.arguments)})"
+                if uses.get(expr, 0) > 1:
+                    name = f"t{len(statements)}"
+                    statements.append(f"{name} = {text}; ")
+                    text = name
+                texts[expr] = text
+    parameters = ", ".join(f"a{i}: {dtype}" for i, dtype in enumerate(function.parameters))
+    return f"({parameters}) {{ {''.join(statements)}{texts[function.result]} }}"
