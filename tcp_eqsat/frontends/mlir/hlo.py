@@ -283,7 +283,10 @@ def _slice(site: Site) -> Node:
     (x,) = site.tensors(1)
     starts = site.integers("start_indices")
     limits = site.integers("limit_indices")
-    return builders.slice_(x, starts, limits, site.integers("strides", (1,) * len(starts)))
+    strides = site.integers("strides", (1,) * len(starts))
+    for size, limit in zip(x.shape, limits, strict=False):
+        site.scope.sizes.assume_at_least(size, limit)
+    return builders.slice_(site.tensor(0), starts, limits, strides)
 
 
 def _concatenate(site: Site) -> Node:

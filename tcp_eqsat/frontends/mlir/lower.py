@@ -26,6 +26,7 @@ from tcp_eqsat.frontends.mlir.site import (
     Lowering,
     Scope,
     Site,
+    counted,
     format_stated,
 )
 from tcp_eqsat.frontends.mlir.sizes import Answers, Sizes
@@ -209,7 +210,7 @@ class _FunctionPass:
         op = site.op
         if len(contents) != len(op.result_types):
             raise TypeMismatch(
-                f"{op.name} gives {len(contents)} results, the text states {len(op.result_types)}"
+                f"{op.name} gives {counted(len(contents), 'result')}, the text states {len(op.result_types)}"
             )
         for content, stated in zip(contents, op.result_types, strict=True):
             if not self.scope.agree(stated, content):
@@ -221,7 +222,7 @@ class _FunctionPass:
     def _results(self, end: SyntaxOp) -> tuple[Node, ...]:
         if len(end.operands) != len(self.type.results):
             raise TypeMismatch(
-                f"function {self.name!r} requires {len(self.type.results)} results, got {len(end.operands)}",
+                f"function {self.name!r} requires {counted(len(self.type.results), 'result')}, got {len(end.operands)}",
                 _place(end, self.source),
             )
         self._check_operands(Site(self.scope, end))

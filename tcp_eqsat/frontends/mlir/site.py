@@ -173,9 +173,7 @@ class Site:
     def require_operands(self, count: int | None) -> None:
         found = len(self.op.operands)
         if count is not None and found != count:
-            raise TypeMismatch(
-                f"{self.name} requires {count} operand{'s' * (count != 1)}, got {found}"
-            )
+            raise TypeMismatch(f"{self.name} requires {counted(count, 'operand')}, got {found}")
 
     def assume_equal(self, x: Size, y: Size) -> bool:
         """Learns that two sizes are equal; False where they are not."""
@@ -232,6 +230,11 @@ class Site:
             size if size is not None else known[axis] if axis in known else self.unknown()
             for axis, size in enumerate(self.stated()[1])
         )
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 result`, `2 results`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def tensor_parts(stated: SyntaxType) -> tuple[DType, tuple[int | None, ...]]:

@@ -11,7 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcp_eqsat.errors import ShapeMismatch
-from tcp_eqsat.lang.dims import Guard, Size, Symbol, equal, substitute, symbol, symbols_of
+from tcp_eqsat.lang.dims import (
+    Guard,
+    Size,
+    Symbol,
+    equal,
+    substitute,
+    symbol,
+    symbol_dim,
+    symbols_of,
+)
 from tcp_eqsat.lang.types import TensorType
 from tcp_eqsat.lang.unify import Unifier
 
@@ -75,6 +84,13 @@ class Sizes:
         left, right = self._unifier.resolve(x), self._unifier.resolve(y)
         self.version += left is not x or right is not y
         return equal(left, right)
+
+    def assume_at_least(self, size: Size, bound: int) -> None:
+        """Learns the least value of an unknown; what contradicts, or is no unknown, is left."""
+        size = self.resolve(size)
+        for found in symbols_of(size):
+            if size is symbol_dim(found) and found.lower < bound <= found.upper:
+                self.assume_equal(size, symbol(found.name, bound, found.upper, found.divisor))
 
     def answers(self) -> Answers:
         """What is known now, the symbols that remain named in order of appearance."""
