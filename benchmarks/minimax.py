@@ -96,6 +96,9 @@ erf_small = _near_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, lambda z: 
 atanh_tail = _near_zero(
     lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, lambda z: mp.mpf(2) / 3
 )
+pow_log_tail = _near_zero(
+    lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2 - z * 2 / 3) / z**2, lambda z: mp.mpf(2) / 5
+)
 S2 = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2
 
 
@@ -111,6 +114,7 @@ FITS: dict[str, Fit] = {
     "EXP2_F64": Fit(exp2_tail, -ONE / 2, ONE / 2, 11, lambda r: r / mp.power(2, r), False),
     "LOG_F32": Fit(log_tail, ROOT - 1, 2 * ROOT - 1, 8, lambda f: f * f, True),
     "LOG_F64": Fit(atanh_tail, mp.mpf(0), S2 * mp.mpf("1.002"), 6, lambda z: z / 2, False),
+    "POW_LOG_F64": Fit(pow_log_tail, mp.mpf(0), S2 * mp.mpf("1.002"), 7, lambda z: z**2 / 2, False),
     "SIN_F32": Fit(sin_tail, mp.mpf(0), QUARTER_PI**2, 3, lambda z: z, True),
     "COS_F32": Fit(cos_tail, mp.mpf(0), QUARTER_PI**2, 3, lambda z: z**2, True),
     "SIN_F64": Fit(sin_tail, mp.mpf(0), QUARTER_PI**2, 5, lambda z: z, False),
