@@ -15,6 +15,7 @@ from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
 from tcp_eqsat.frontends.traced import (
     Operand,
     Traced,
+    agree,
     as_dtype,
     elementwise,
     infer_sizes,
@@ -216,6 +217,11 @@ def squeeze(x: Operand, axis: int | Sequence[int]) -> Traced:
 def concat(arrays: Sequence[Operand], axis: int = 0) -> Traced:
     nodes = lift_together(arrays)
     (at,) = _axes(axis, len(nodes[0].shape))
+    for node in nodes[1:]:
+        if len(node.shape) == len(nodes[0].shape):
+            for a, (left, right) in enumerate(zip(nodes[0].shape, node.shape, strict=True)):
+                if a != at:
+                    agree(left, right)
     return Traced(builders.concatenate(tuple(nodes), at))
 
 
@@ -317,6 +323,8 @@ def tensordot(x: Operand, y: Operand, axes: int | tuple[Sequence[int], Sequence[
         pairs = (tuple(range(len(left.shape) - axes, len(left.shape))), tuple(range(axes)))
     else:
         pairs = (_axes(tuple(axes[0]), len(left.shape)), _axes(tuple(axes[1]), len(right.shape)))
+    for a, b in zip(*pairs, strict=False):
+        agree(left.shape[a], right.shape[b])
     return Traced(builders.dot_general(left, right, pairs))
 
 
@@ -336,7 +344,7 @@ def einsum(equation: str, *operands: Operand) -> Traced:
         if len(term) != len(node.shape) or len(set(term)) != len(term):
             raise TypeMismatch(f"einsum requires one distinct letter for each axis of {node.type}, got {term!r}")
         for letter, size in zip(term, node.shape, strict=True):
-            if not equal_sizes(extents.setdefault(letter, size), size):
+            if not agree(extents.setdefault(letter, size), size):
                 raise ShapeMismatch(f"einsum letter {letter} has sizes {extents[letter]} and {size}")
     missing = [letter for letter in out if letter not in extents]
     if missing or len(set(out)) != len(out):

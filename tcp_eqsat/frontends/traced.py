@@ -7,7 +7,9 @@ tensors of two float (or two same-signed integer) dtypes meet in the wider one, 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import EllipsisType
 from typing import Any
 
@@ -195,6 +197,28 @@ def lift_together(values: Sequence[Operand]) -> list[Node]:
     return result
 
 
+Oracle = Callable[[Size, Size], bool]
+_oracle: ContextVar[Oracle | None] = ContextVar("sizes_oracle", default=None)
+
+
+@contextmanager
+def assuming(oracle: Oracle) -> Iterator[None]:
+    """While tracing inside, sizes that are not provably equal are put to `oracle`."""
+    token = _oracle.set(oracle)
+    try:
+        yield
+    finally:
+        _oracle.reset(token)
+
+
+def agree(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal, provably or by the oracle's word."""
+    if equal(a, b):
+        return True
+    oracle = _oracle.get()
+    return oracle is not None and oracle(a, b)
+
+
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """NumPy's broadcasting over symbolic sizes; raises ShapeMismatch where sizes are not provably equal."""
     rank = max(map(len, shapes), default=0)
@@ -203,7 +227,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
         for axis, size in enumerate(shape, rank - len(shape)):
             if equal(result[axis], 1):
                 result[axis] = size
-            elif not equal(size, 1) and not equal(size, result[axis]):
+            elif not equal(size, 1) and not agree(size, result[axis]):
                 shown = " and ".join(f"[{', '.join(map(format_size, s))}]" for s in shapes)
                 raise ShapeMismatch(
                     f"shapes {shown} don't broadcast: {format_size(result[axis])} and {format_size(size)} are not "
@@ -254,7 +278,7 @@ def matmul(x: Operand, y: Operand) -> Traced:
     a, b = len(left.shape), len(right.shape)
     row, column = a > 1, b > 1
     contracted = (left.shape[-1], right.shape[-2 if column else -1])
-    if not equal(*contracted):
+    if not agree(*contracted):
         raise ShapeMismatch(
             f"matmul requires equal contracted extents, got {contracted[0]} ({left.type}) and {contracted[1]} "
             f"({right.type})")

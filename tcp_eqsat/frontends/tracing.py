@@ -69,7 +69,7 @@ def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: s
     type, ArgumentError for a wrong number of specs.
     """
     types = spec_types(specs)
-    names = _parameter_names(function, len(types)) if names is None else tuple(names)
+    names = parameter_names(function, len(types)) if names is None else tuple(names)
     if len(names) != len(types) or len(set(names)) != len(names):
         raise ArgumentError(f"trace requires {len(types)} distinct names, got {list(names)}")
     parameters = tuple(builders.parameter(n, i, t) for i, (n, t) in enumerate(zip(names, types, strict=True)))
@@ -88,7 +88,8 @@ def _result(value: Any) -> Node:
     return lift(value)
 
 
-def _parameter_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
+def parameter_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
+    """The names of `count` positional arguments in the function's signature; raises ArgumentError."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind(*range(count))

@@ -92,7 +92,10 @@ def aligned(site: Site, count: int) -> tuple[Node, ...]:
     along the operation's `broadcast_dimensions`, axes of size 1 along all of the other
     operand's."""
     operands = site.tensors(count)
-    rank = max(len(x.shape) for x in operands)
+    shapes = [x.shape for x in operands]
+    if all(shape == shapes[0] for shape in shapes):
+        return operands
+    rank = max(map(len, shapes))
     axes_of: list[tuple[int, ...]] = []
     for x in operands:
         if len(x.shape) == rank:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from tcp_eqsat.errors import (
     LimitError,
@@ -156,10 +157,8 @@ class _FunctionPass:
             raise VerificationError(
                 "a function with a body requires names for its arguments", where
             )
-        try:
+        with _placed(where):
             type_ = self.scope.tensor_type(stated)
-        except TcpError as error:
-            raise error.at(where) from None
         node = self.scope.add_parameter(name.name[1:], type_)
         self.scope.define(name, node)
         self._record(node, name.name, where)
@@ -177,7 +176,7 @@ class _FunctionPass:
                 raise
             raise _with_notes(error, site) from None
         where = site.where
-        for reference, content in zip(op.results, contents, strict=True):
+        for reference, content in zip(op.results, contents, strict=False):  # or none is named
             self.scope.define(reference, content)
             if isinstance(content, Node):
                 self._record(content, reference.name, where)
@@ -220,25 +219,36 @@ class _FunctionPass:
                 )
 
     def _results(self, end: SyntaxOp) -> tuple[Node, ...]:
-        if len(end.operands) != len(self.type.results):
-            raise TypeMismatch(
-                f"function {self.name!r} requires {counted(len(self.type.results), 'result')}, got {len(end.operands)}",
-                _place(end, self.source),
-            )
-        self._check_operands(Site(self.scope, end))
-        results: list[Node] = []
-        for reference, stated in zip(end.operands, self.type.results, strict=True):
-            where = self.scope.location_of(reference)
-            content = self.scope.lookup(reference).content
-            if not isinstance(content, Node):
-                raise TypeMismatch("a function's result must be a tensor, got a shape", where)
-            if not self.scope.agree(stated, content):
+        stated = self.type.results
+        with _placed(_place(end, self.source)):
+            if len(end.operands) != len(stated):
                 raise TypeMismatch(
-                    f"{reference.name} is {content.type}, the function states {format_stated(stated)}",
-                    where,
+                    f"function {self.name!r} requires {counted(len(stated), 'result')}, "
+                    f"got {len(end.operands)}"
                 )
-            results.append(content)
-        return tuple(results)
+            self._check_operands(Site(self.scope, end))
+            return tuple(map(self._result, end.operands, stated))
+
+    def _result(self, reference: Reference, stated: SyntaxType) -> Node:
+        where = self.scope.location_of(reference)
+        content = self.scope.lookup(reference).content
+        if not isinstance(content, Node):
+            raise TypeMismatch("a function's result must be a tensor, got a shape", where)
+        if not self.scope.agree(stated, content):
+            raise TypeMismatch(
+                f"{reference.name} is {content.type}, the function states {format_stated(stated)}",
+                where,
+            )
+        return content
+
+
+@contextmanager
+def _placed(where: Location) -> Iterator[None]:
+    """Places errors that have no place yet."""
+    try:
+        yield
+    except TcpError as error:
+        raise error.at(where) from None
 
 
 def _check_sizes(function: Function) -> None:

@@ -110,14 +110,21 @@ class Scope:
                 return False
             shape, sizes = parse_sizes(stated.body.removesuffix("index")), content.sizes
         else:
+            type_ = content.tensor_type
             dtype, shape = tensor_parts(stated)
-            sizes = content.shape
-            if dtype != content.dtype:
+            sizes = type_.shape
+            if dtype != type_.dtype:
                 return False
-        return len(shape) == len(sizes) and all(
-            required is None or self.sizes.assume_equal(size, required)
-            for required, size in zip(shape, sizes, strict=True)
-        )
+        if len(shape) != len(sizes):
+            return False
+        for required, size in zip(shape, sizes, strict=True):
+            if (
+                required is not None
+                and required != size
+                and not self.sizes.assume_equal(size, required)
+            ):
+                return False
+        return True
 
     def _retyped(self, content: Content) -> Content:
         """A stand-in of the type that is known now, for a value whose type has changed."""

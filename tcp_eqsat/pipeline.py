@@ -1,0 +1,223 @@
+"""From a program to compiled code: the only module that knows every stage.
+
+    freeze -> expand -> refine axes -> saturate -> extract -> lower -> emit -> assemble
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tcp_eqsat.codegen.call import callable_class
+from tcp_eqsat.codegen.compile import CompiledFunction, compile_plan
+from tcp_eqsat.codegen.target import host_target
+from tcp_eqsat.egraph import saturate
+from tcp_eqsat.errors import ArgumentError, ParseError, UnknownName
+from tcp_eqsat.extract import Extraction, baseline, extract, load_cost_model
+from tcp_eqsat.frontends import mlir
+from tcp_eqsat.lang import reference as lang_reference
+from tcp_eqsat.lang import text
+from tcp_eqsat.lang.atoms import Refinement, refine_axes
+from tcp_eqsat.lang.budget import Budget
+from tcp_eqsat.lang.ops.structure import expand
+from tcp_eqsat.lang.plan import Kernel, Plan
+from tcp_eqsat.lang.program import Function, Program
+from tcp_eqsat.lang.specialise import freeze
+from tcp_eqsat.lang.tiers import Numerics, Permissions, permissions
+from tcp_eqsat.report import Report
+from tcp_eqsat.rules import RuleSet, default
+
+TARGETS = ("cpu",)
+
+# Reading
+
+
+def read(path: str | os.PathLike[str]) -> Program:
+    """The program in a file: our own text (`.tcp`) or MLIR. Raises ArgumentError where there is no such file."""
+    try:
+        content = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(f"can't read {os.fspath(path)}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ParseError(f"{os.fspath(path)} is not UTF-8 text") from None
+    return parse(content, os.fspath(path))
+
+
+def parse(content: str, file: str = "<text>") -> Program:
+    """The program that a text spells: our own, where it starts with `tcp 1`, else MLIR."""
+    lines = (line.split("#")[0].strip() for line in content.split("\n"))
+    first = next((line for line in lines if line), "")
+    own = first.split()[:1] == ["tcp"]
+    return text.parse(content, file) if own else mlir.parse(content, file)
+
+
+def reference(program: Program | Function, entry: str | None = None) -> Callable[..., Any]:
+    """The NumPy definition of a program's function as a Python callable."""
+    return lang_reference.reference(_function(program, entry))
+
+
+def _function(program: Program | Function, entry: str | None) -> Function:
+    return program if isinstance(program, Function) else program.function(entry)
+
+
+# Optimising
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Optimized:
+    """The cheapest program found, its kernels, and how it was found.
+
+    `program` has the caller's parameters and axes; `plan` is what code generation reads.
+    """
+
+    function: Function
+    plan: Plan
+    report: Report
+
+    @property
+    def program(self) -> Program:
+        return Program({self.function.name: self.function})
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return self.plan.kernels
+
+
+class _Stopwatch:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def optimize(
+    program: Program | Function, *, entry: str | None = None, target: str = "cpu", numerics: Numerics = "exact",
+    rules: RuleSet | None = None, constants: Mapping[str, np.ndarray] | None = None, budget: Budget | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Optimized:
+    """The cheapest equal of a program on a machine.
+
+    entry      which function (default: the main one)
+    numerics   what may change in floating point: a tier's name or a set of permissions
+    rules      the rewrite rules; those that need more than `numerics` grants are left out
+    constants  parameters to freeze: name -> array
+    budget     limits of the search
+    sizes      typical values of symbols, for costs only
+
+    Raises ArgumentError, UnknownName, TypeMismatch and ShapeMismatch for unusable arguments.
+    """
+    watch = _Stopwatch()
+    return _optimize(_function(program, entry), target, permissions(numerics), default if rules is None else rules,
+                     constants or {}, budget or Budget(), sizes or {}, watch)
+
+
+def _optimize(
+    function: Function, target: str, granted: Permissions, rules: RuleSet, constants: Mapping[str, np.ndarray],
+    budget: Budget, sizes: Mapping[str, int], watch: _Stopwatch,
+) -> Optimized:
+    if target not in TARGETS:
+        raise UnknownName(f"unknown target {target!r}; known are {', '.join(TARGETS)}")
+    cost_model = load_cost_model(target)
+    with watch.stage("refine"):
+        frozen = freeze(function, constants)
+        refinement = refine_axes(expanded(frozen))
+    with watch.stage("saturate"):
+        saturation = saturate(refinement.refined, rules, granted, budget)
+    with watch.stage("extract"):
+        before = baseline(refinement.refined, cost_model, sizes=sizes)
+        best = extract(
+            saturation.view, refinement.refined, cost_model, budget, sizes=sizes,
+            parameter_types=refinement.parameter_types, result_types=refinement.result_types)
+    report = Report.of(frozen, granted, saturation.report, before, best, watch.seconds)
+    return Optimized(_restored(refinement, best), best.plan, report)
+
+
+def expanded(function: Function) -> Function:
+    """The function with composites replaced by their bodies."""
+    values = expand(function.results)
+    return dataclasses.replace(function, results=tuple(values[x] for x in function.results))
+
+
+def _restored(refinement: Refinement, best: Extraction) -> Function:
+    return refinement.restored(best.function)
+
+
+# Compiling
+
+
+class Compiled:
+    """A compiled function: `f(*arrays, out=None)`; see `CompiledCall` for what it takes and raises.
+
+    report    how it was found and made; `function` is what it computes, `kernels` how
+    """
+
+    __slots__ = ("__weakref__", "_again", "_constants", "code", "function", "optimized", "report")
+
+    def __init__(self, function: Function, optimized: Optimized, code: CompiledFunction,
+                 constants: Mapping[str, np.ndarray], again: Callable[..., Compiled]) -> None:
+        self.function = function
+        self.optimized = optimized
+        self.code = code
+        self.report = optimized.report
+        self._constants = dict(constants)
+        self._again = again
+
+    def __call__(self, /, *arrays: Any, **keywords: Any) -> Any:
+        return self.code.call(*arrays, **keywords)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return self.optimized.kernels
+
+    def update(self, **constants: np.ndarray) -> Compiled:
+        """A compiled function with frozen parameters replaced; raises UnknownName for others."""
+        unknown = [name for name in constants if name not in self._constants]
+        if unknown:
+            raise UnknownName(f"{unknown[0]!r} is not frozen; frozen are {', '.join(self._constants) or 'none'}")
+        return self._again({**self._constants, **constants})
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.function}: {self.report.kernels} kernels>"
+
+
+def compile(
+    program: Program | Function, *, entry: str | None = None, target: str = "cpu", numerics: Numerics = "exact",
+    rules: RuleSet | None = None, constants: Mapping[str, np.ndarray] | None = None, budget: Budget | None = None,
+    sizes: Mapping[str, int] | None = None, threads: int = 1,
+) -> Compiled:
+    """A native function of NumPy arrays for a program; arguments are those of `optimize`.
+
+    One compiled function serves every size in the range of its symbols. Raises what `optimize` raises, and
+    TargetError where the processor can't run what TCP_EQSAT_CPU asks for.
+    """
+    if not isinstance(threads, int) or threads < 1:
+        raise ArgumentError(f"threads must be at least 1, got {threads}")
+    function = _function(program, entry)
+    granted, chosen, limits = permissions(numerics), default if rules is None else rules, budget or Budget()
+
+    def build(frozen: Mapping[str, np.ndarray]) -> Compiled:
+        watch = _Stopwatch()
+        optimized = _optimize(function, target, granted, chosen, frozen, limits, sizes or {}, watch)
+        with watch.stage("codegen"):
+            code = compile_plan(optimized.plan, host_target())
+        optimized = dataclasses.replace(
+            optimized, report=dataclasses.replace(optimized.report, seconds={**watch.seconds, **code.seconds}))
+        made: Compiled = callable_class(Compiled, code.call.function)(function, optimized, code, frozen, build)
+        return made
+
+    return build(dict(constants or {}))

@@ -1,0 +1,82 @@
+"""What happened on the way from a program to its kernels, for people and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcp_eqsat.egraph import SaturationReport
+from tcp_eqsat.extract import Extraction
+from tcp_eqsat.lang.plan import format_kernel
+from tcp_eqsat.lang.program import Function
+from tcp_eqsat.lang.tiers import Permissions
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """Numbers of one optimisation.
+
+    operations     nodes of the input that are no parameters or constants
+    saturation     e-nodes, e-classes, iterations, rules fired, why it stopped
+    cost, cost_before  modelled microseconds at the typical sizes, of the result and of the input, one kernel an
+                   operation
+    kernels, kernels_before  how many
+    seconds        by stage
+    """
+
+    name: str
+    signature: str
+    numerics: str
+    operations: int
+    saturation: SaturationReport
+    cost_before: float
+    cost: float
+    kernels_before: int
+    kernels: int
+    kernel_texts: tuple[str, ...]
+    extraction: Extraction = field(repr=False)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: Function, granted: Permissions, saturation: SaturationReport, before: Extraction,
+           best: Extraction, seconds: Mapping[str, float]) -> Report:
+        operations = sum(1 for x in function.nodes() if x.op.arity != 0)
+        texts = tuple(format_kernel(kernel, best.plan) for kernel in best.plan.kernels)
+        return cls(function.name, str(function), str(granted), operations, saturation, before.cost, best.cost,
+                   len(before.plan.kernels), len(best.plan.kernels), texts, best, dict(seconds))
+
+    @property
+    def graph(self) -> Any:
+        """The kernels and buffers as a networkx.DiGraph."""
+        return self.extraction.graph
+
+    @property
+    def stop_reason(self) -> str:
+        return self.saturation.stop_reason.value
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-ready dictionary; non-finite numbers are strings."""
+        saturation = self.saturation
+        return json_ready({
+            "schema": SCHEMA, "name": self.name, "signature": self.signature, "numerics": self.numerics,
+            "operations": self.operations, "e_nodes": saturation.e_nodes, "e_classes": saturation.e_classes,
+            "iterations": saturation.iterations, "rules_fired": dict(saturation.fired),
+            "stop_reason": self.stop_reason, "cost": self.cost, "cost_before": self.cost_before, "cost_unit": "us",
+            "kernels": self.kernels, "kernels_before": self.kernels_before, "kernel_list": list(self.kernel_texts),
+            "seconds": dict(self.seconds),
+        })
+
+
+def json_ready(value: Any) -> Any:
+    """The value with tuples as lists and non-finite numbers as strings."""
+    if isinstance(value, dict):
+        return {str(k): json_ready(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_ready(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
