@@ -157,14 +157,14 @@ def test_structure(line, result, expected):
 
 def padded(x: np.ndarray, low, high, interior) -> np.ndarray:
     """XLA's pad, one axis at a time."""
-    for axis, (l, h, i) in enumerate(zip(low, high, interior, strict=True)):
+    for axis, (before, after, inner) in enumerate(zip(low, high, interior, strict=True)):
         n = x.shape[axis]
-        spread = np.full([*x.shape[:axis], max(0, n + i * (n - 1)), *x.shape[axis + 1 :]], 9, x.dtype)
-        spread[(slice(None),) * axis + (slice(None, None, i + 1),)] = x
+        spread = np.full([*x.shape[:axis], max(0, n + inner * (n - 1)), *x.shape[axis + 1 :]], 9, x.dtype)
+        spread[(slice(None),) * axis + (slice(None, None, inner + 1),)] = x
         width = [(0, 0)] * x.ndim
-        width[axis] = (max(0, l), max(0, h))
+        width[axis] = (max(0, before), max(0, after))
         x = np.pad(spread, width, constant_values=9)
-        x = x[(slice(None),) * axis + (slice(max(0, -l), x.shape[axis] - max(0, -h)),)]
+        x = x[(slice(None),) * axis + (slice(max(0, -before), x.shape[axis] - max(0, -after)),)]
     return x
 
 
@@ -411,6 +411,8 @@ def test_refused_reductions(body, place, message):
     ("func @f(tensor<f32>) { return }", VerificationError, (1, 9), "requires names for its arguments"),
     ("func @f() { return }\nfunc @f() { return }", VerificationError, (2, 1), "'f' is defined twice"),
     ("func @f() { ^a: return ^b: return }", VerificationError, (1, 11), "a body of one block"),
+    ("func @f(%x: tensor<f32>) -> tensor<f1> { return %x : tensor<f32> }", TypeMismatch, (1, 42),
+     "f1 is not supported"),
     ('"func.func"() ({}) : () -> ()', VerificationError, (1, 1), "requires sym_name"),
     ("func @f() -> tensor<?xf32> {\n  %0 = xla_hlo.constant dense<1.0> : tensor<f32>\n"
      '  %1 = "xla_hlo.broadcast"(%0) {broadcast_sizes = dense<-1> : tensor<1xi64>} : (tensor<f32>) -> tensor<?xf32>\n'
@@ -420,6 +422,11 @@ def test_refused_functions(text, kind, place, message):
     error = refused(text)
     assert type(error) is kind and message in error.message
     assert (error.where.line, error.where.column) == place
+
+
+def test_results_need_no_names():
+    text = "func @f(%x: tensor<f32>) -> tensor<f32> { xla_hlo.add %x, %x : tensor<f32> return %x : tensor<f32> }"
+    assert parse(text).main.results == parse(text).main.parameters
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path):

@@ -257,7 +257,10 @@ def test_depth_within_the_limit_is_read():
 
 
 def test_every_error_is_a_tcp_error_with_a_place_at_any_cut():
-    text = '%0 = "a.b"(%1) ({ ^bb0(%x: f32): "r"() : () -> () }) {k = dense<[1]> : tensor<1xi64>, l = @s} : (f32) -> f32'
+    text = (
+        '%0 = "a.b"(%1) ({ ^bb0(%x: f32): "r"() : () -> () }) '
+        "{k = dense<[1]> : tensor<1xi64>, l = @s} : (f32) -> f32"
+    )
     for cut in range(len(text)):
         try:
             syntax(text[:cut])
