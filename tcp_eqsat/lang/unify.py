@@ -97,15 +97,25 @@ class Unifier:
         result = size
         while not isinstance(result, int):
             found = {
-                each.name: self._replaced[each] for each in result.symbols if each in self._replaced
+                each.name: self._follow(each) for each in result.symbols if each in self._replaced
             }
             if not found:
                 break
             result = result.substitute(found)
-        start = lone_atom(size)
-        if result is not size and isinstance(start, Symbol):
-            self._replaced[start] = result
         return result
+
+    def _follow(self, each: Symbol) -> Size:
+        """What replaces a symbol, past symbols that only stand for others."""
+        passed = []
+        atom: Atom | None = each
+        size: Size = 0
+        while isinstance(atom, Symbol) and atom in self._replaced:
+            passed.append(atom)
+            size = self._replaced[atom]
+            atom = lone_atom(size)
+        for symbol in passed:
+            self._replaced[symbol] = size
+        return size
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -254,8 +264,9 @@ class Unifier:
         """The sides as given, what they are by now, and what is known of their symbols."""
         text = f"sizes must be equal, got {left} and {right}"
         left_now, right_now = self.resolve(left), self.resolve(right)
-        if (left_now, right_now) != (left, right):
-            text += f", which are {left_now} and {right_now}"
+        now = f"{left_now} and {right_now}"
+        if not text.endswith(now):
+            text += f", which are {now}"
         facts = "; ".join(
             each.requirement()
             for each in symbols_of(left_now, right_now)
