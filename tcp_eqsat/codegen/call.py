@@ -23,6 +23,7 @@ from tcp_eqsat.codegen.jit import Module, compile_module
 from tcp_eqsat.codegen.signature import Parameter, Signature, WorkspaceBytes
 from tcp_eqsat.codegen.target import host_target
 from tcp_eqsat.errors import ArgumentError
+from tcp_eqsat.lang.dims import symbols_of
 
 __all__ = ["CompiledCall", "Parameter", "Signature", "make_call"]
 
@@ -84,8 +85,11 @@ def make_call(
     must not refer to the result, since the garbage collector does not see it.
 
     `implementation` is "compiled" or "python"; by default the environment variable TCP_EQSAT_CALL, else compiled
-    where this interpreter allows it. Raises ArgumentError for another one.
+    where this interpreter allows it. Raises ArgumentError for another one, and for a workspace whose size mentions
+    symbols that no parameter's shape tells.
     """
+    if not callable(workspace_bytes):
+        signature.require_known(*symbols_of(workspace_bytes))
     interpreted = InterpretedCall(signature, entry_address, workspace_bytes, constants_address, keep_alive)
     function: Any = interpreted
     if _is_compiled(implementation):

@@ -52,7 +52,7 @@ class _Call:
         self._open()
         extents, inputs = self._check_arguments()
         self._bind_symbols(extents)
-        shapes = [tuple(map(self._sizes.extent, t.shape)) for t in self._signature.results]
+        shapes = [tuple(map(self._sizes.value, t.shape)) for t in self._signature.results]
         self._workspace_size = self._evaluate_workspace()
         self._make_results(shapes, inputs, extents)
         self._run([*shapes, *extents])
@@ -157,11 +157,10 @@ class _Call:
             text.store("i64", sizes.symbol(symbol), "%sizes", 8 * number)
 
     def _evaluate_workspace(self) -> Operand:
+        """Bytes; what is negative reads as a huge number, which is not to be had."""
         if not callable(self._workspace_bytes):
-            return self._sizes.extent(self._workspace_bytes)
-        size = self._call("i64", "workspace_bytes", "ptr %sizes")
-        self._text.require(self._text.compare("sge", size, 0))
-        return size
+            return self._sizes.value(self._workspace_bytes)
+        return self._call("i64", "workspace_bytes", "ptr %sizes")
 
     def _make_results(
         self, shapes: list[tuple[Operand, ...]], inputs: list[str], extents: list[tuple[str, ...]]

@@ -75,9 +75,14 @@ class Signature:
         for name in names:
             if names.count(name) > 1:
                 raise ArgumentError(f"parameters must have different names, got {name!r} twice")
+        self.require_known(*self.symbols)
+        self.require_known(*symbols_of(*(size for t in self.results for size in t.shape)))
+        self.require_known(*symbols_of(*(size for g in self.guards for size in (g.left, g.right))))
+
+    def require_known(self, *symbols: Symbol) -> None:
+        """Raises ArgumentError for a symbol that no parameter's shape tells."""
         known = {step.symbol for step in self.steps if isinstance(step, Solve)}
-        needed = [*self.symbols, *symbols_of(*(n for t in self.results for n in t.shape))]
-        for symbol in (*needed, *(s for g in self.guards for s in symbols_of(g.left, g.right))):
+        for symbol in symbols:
             if symbol not in known:
                 raise ArgumentError(f"no parameter's shape tells the size {symbol.name} in {self}")
 
@@ -93,27 +98,26 @@ class Signature:
 
 
 def _steps(parameters: Sequence[Parameter]) -> Iterator[Step]:
-    places = {
-        Place(number, axis): size
-        for number, parameter in enumerate(parameters)
-        for axis, size in enumerate(parameter.type.shape)
-    }
+    places: dict[Size, list[Place]] = {}
+    for number, parameter in enumerate(parameters):
+        for axis, size in enumerate(parameter.type.shape):
+            places.setdefault(size, []).append(Place(number, axis))
     known: set[Symbol] = set()
     while places:
-        place, step = min(
-            ((place, _step(place, size, known)) for place, size in places.items()),
+        size, step = min(
+            ((size, _step(size, at[0], known)) for size, at in places.items()),
             key=lambda each: _difficulty(each[1]),
         )
         if step is None:
             shapes = ", ".join(f"{p.name}: {p.type}" for p in parameters)
-            raise ArgumentError(f"the size {places[place]} can't be solved for its symbols in ({shapes})")
+            raise ArgumentError(f"the size {size} can't be solved for its symbols in ({shapes})")
         if isinstance(step, Solve):
             known.add(step.symbol)
-        del places[place]
         yield step
+        yield from (Verify(place, size) for place in places.pop(size)[1:])
 
 
-def _step(place: Place, size: Size, known: set[Symbol]) -> Step | None:
+def _step(size: Size, place: Place, known: set[Symbol]) -> Step | None:
     """How the extent at `place` is understood when `known` symbols are; None if it is too early."""
     unknown = [symbol for symbol in symbols_of(size) if symbol not in known]
     if not unknown:

@@ -120,13 +120,6 @@ class SizeText:
     def symbol(self, symbol: Symbol) -> Operand:
         return self._known[symbol].operand
 
-    def extent(self, size: Size) -> Operand:
-        """`size` as an operand; leaves for the exit where it is negative."""
-        ranged = self._size(size)
-        if ranged.interval[0] < 0:
-            self._text.require(self._text.compare("sge", ranged.operand, 0))
-        return ranged.operand
-
     def _size(self, size: Size) -> _Ranged:
         if isinstance(size, int):
             return _Ranged(size, (size, size))

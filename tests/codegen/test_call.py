@@ -18,6 +18,8 @@ import pytest
 
 from tcp_eqsat.codegen import numpy_abi
 from tcp_eqsat.codegen.call import CompiledCall, Parameter, Signature, callable_class, make_call
+from tcp_eqsat.codegen.call_ir import emit_call
+from tcp_eqsat.codegen.call_steps import KEEPS_BYTES
 from tcp_eqsat.codegen.interpreted_call import InterpretedCall
 from tcp_eqsat.codegen.jit import Module, compile_module
 from tcp_eqsat.codegen.signature import Solve
@@ -331,8 +333,9 @@ def test_plain_calls_stay_in_compiled_code(
         PLAIN_CALLS[form](add, rows(5))
     with stays:
         two(rows(2), rows(2), out=(rows(2), rows(2)))
-    with pytest.raises(AssertionError, match="interpreted"):
-        add(rows(5), rows(5)[::-1])
+    for name in FORMS.keys() - {"read-only"}:
+        with pytest.raises(AssertionError, match="interpreted"):
+            add(rows(5), FORMS[name](rows(5)))
 
 
 # What is refused ------------------------------------------------------------------------------------------------
@@ -348,6 +351,8 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[TcpError], str]] 
     "dtype without a name": ((GOOD.astype("c8"), GOOD), {}, TypeMismatch, X + "got complex64[3, 4]"),
     "objects": ((GOOD.astype(object), GOOD), {}, TypeMismatch, X + "got object[3, 4]"),
     "rank": ((GOOD[0], GOOD), {}, TypeMismatch, X + "got f32[4]"),
+    "rank, with a stride like a size": ((GOOD[0, :3], GOOD), {}, TypeMismatch, X + "got f32[3]"),
+    "rank too high": ((GOOD[..., None], GOOD), {}, TypeMismatch, X + "got f32[3, 4, 1]"),
     "size": ((GOOD[:, :3], GOOD), {}, ShapeMismatch, X + "got f32[3, 3]"),
     "size, plain": ((rows(3).reshape(4, 3), GOOD), {}, ShapeMismatch, X + "got f32[4, 3]"),
     "range": ((rows(513), rows(513)), {}, ShapeMismatch, X + "got f32[513, 4]"),
@@ -358,6 +363,14 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[TcpError], str]] 
     "missing": ((GOOD,), {}, ArgumentError, "missing argument 'y'" + TAKES),
     "all missing": ((), {}, ArgumentError, "missing arguments 'x', 'y'" + TAKES),
     "surplus": ((GOOD, GOOD, GOOD), {}, ArgumentError, "at most 2 arguments must be given, got 3" + TAKES),
+    "missing by name": ((), {"y": GOOD}, ArgumentError, "missing argument 'x'" + TAKES),
+    "missing beside out": ((GOOD,), {"out": rows(3)}, ArgumentError, "missing argument 'y'" + TAKES),
+    "surplus beside a name": (
+        (GOOD,) * 200,
+        {"y": GOOD},
+        ArgumentError,
+        "at most 2 arguments must be given, got 200" + TAKES,
+    ),
     "unknown": ((GOOD, GOOD), {"z": GOOD}, ArgumentError, "unknown argument 'z'" + TAKES),
     "unknown instead": ((GOOD,), {"z": GOOD}, ArgumentError, "unknown argument 'z'" + TAKES),
     "twice": (
@@ -602,10 +615,24 @@ def test_signatures_that_can_not_be_called(implementation: str) -> None:
         signature(tensor(b * s), results=())
     with pytest.raises(ArgumentError, match="can't be solved"):
         signature(tensor(s * s), results=())
+    with pytest.raises(ArgumentError, match="no parameter's shape tells the size s in"):
+        make_call(ADD, entries().address("add"), s * 4, implementation=implementation)
     with pytest.raises(ArgumentError, match="different names, got 'x' twice"):
         Signature((Parameter("x", tensor()), Parameter("x", tensor())), ())
     steps = signature(tensor(2 * b), tensor(b), results=()).steps
     assert isinstance(steps[0], Solve) and steps[0].is_direct and steps[0].place.parameter == 1
+
+
+def test_machine_code_is_shared_where_only_names_differ(implementation: str) -> None:
+    other = symbol("rows", 0, 512)
+    named = Parameter("left", tensor(other, 4)), Parameter("right", tensor(other, 4))
+    same = Signature(named, (tensor(other, 4),), symbols_of(other))
+    assert emit_call(same, 0) == emit_call(ADD, 0)
+    assert emit_call(same, 64) != emit_call(ADD, 0)
+    f = call("add", same, implementation)
+    assert np.array_equal(f(right=GOOD, left=GOOD), GOOD + GOOD)
+    with pytest.raises(ShapeMismatch, match=r"'right' must be f32\[rows, 4\] with rows = 3 by argument 'left'"):
+        f(GOOD, rows(2))
 
 
 # Workspace and constants ----------------------------------------------------------------------------------------
@@ -750,12 +777,14 @@ def test_nothing_leaks(implementation: str, two: CompiledCall) -> None:
         "nothing", signature(tensor(big, 0), results=(tensor(big), tensor(big, big))), implementation
     )
     workspace = call("probe", signature(tensor(n, 0), results=PROBED), implementation, workspace_bytes=n)
+    unkept = call("nothing", signature(tensor(n, 0), results=()), implementation, workspace_bytes=n)
     x, bad, many = rows(200), rows(7), zeros(2**31 - 1, 0)
 
     def everything() -> None:
         two(x, x)
         two(x, x[::-1])
         workspace(zeros(5000, 0))
+        unkept(zeros(KEEPS_BYTES + 1, 0))
         for attempt, arguments in ((two, (x, bad)), (too_large, (zeros(1 << 30, 0),)), (too_large, (many,))):
             with pytest.raises((TcpError, MemoryError)):
                 attempt(*arguments)
@@ -782,26 +811,50 @@ class Owned:
 @pytest.mark.parametrize("cyclic", [False, True])
 def test_what_a_call_keeps_alive_goes_with_it(implementation: str, cyclic: bool) -> None:
     owned = Owned()
-    of = signature(tensor(n, 0), results=PROBED)
-    f = make_call(
-        of,
-        entries().address("probe"),
-        n,
-        keep_alive=(entries(), owned),
-        implementation=implementation,
-    )
     watch = weakref.ref(owned)
-    del owned
-    f(zeros(10, 0))
+    kept = 1 << 20
+    probe = call("probe", signature(tensor(n, 0), results=PROBED), implementation)
+    tracemalloc.start()
+    try:
+        f = make_call(
+            probe.signature,
+            entries().address("probe"),
+            n,
+            keep_alive=(entries(), owned),
+            implementation=implementation,
+        )
+        del owned
+        f(zeros(kept, 0))
+        gc.collect()
+        assert watch() is not None
+        assert (tracemalloc.get_traced_memory()[0] > kept) == f.is_compiled
+        if cyclic:
+            holder: dict[str, Any] = {"f": f}
+            holder["self"] = holder
+            del holder
+        del f
+        gc.collect()
+        assert watch() is None
+        assert tracemalloc.get_traced_memory()[0] < kept
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_call_from_a_finalizer_within_a_dead_cycle(implementation: str) -> None:
+    results: list[np.ndarray] = []
+
+    class Last:
+        def __init__(self) -> None:
+            self.f = call("add", ADD, implementation)
+            self.self = self
+
+        def __del__(self) -> None:
+            results.append(self.f(GOOD, GOOD))
+            results.append(self.f(GOOD[::-1], GOOD))
+
+    Last()
     gc.collect()
-    assert watch() is not None
-    if cyclic:
-        holder: dict[str, Any] = {"f": f}
-        holder["self"] = holder
-        del holder
-    del f
-    gc.collect()
-    assert watch() is None
+    assert np.array_equal(results[0], GOOD + GOOD) and np.array_equal(results[1], GOOD[::-1] + GOOD)
 
 
 def test_the_function_outlives_its_wrapper(add: CompiledCall, implementation: str) -> None:
