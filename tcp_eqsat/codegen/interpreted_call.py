@@ -149,11 +149,11 @@ def _in_order(
 ) -> list[Any]:
     """One value a parameter; raises ArgumentError for missing, surplus, repeated and unknown arguments."""
     names = [parameter.name for parameter in signature.parameters]
+    if len(arguments) == len(names) and not keywords:
+        return list(arguments)
     takes = f"the call takes {signature}"
     if len(arguments) > len(names):
-        raise ArgumentError(
-            f"at most {len(names)} arguments must be given, got {len(arguments)}; {takes}"
-        )
+        raise ArgumentError(f"at most {len(names)} arguments must be given, got {len(arguments)}; {takes}")
     given = dict(zip(names, arguments, strict=False))
     for name, argument in keywords.items():
         if name not in names:
