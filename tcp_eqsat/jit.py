@@ -27,7 +27,7 @@ from tcp_eqsat.lang.unify import Unifier
 _MAX_TRACES = 1000  # each unites at least two of the sizes of one call
 
 
-class _Unequal(Exception):  # noqa: N818 - a signal, never seen by users
+class _Unequal(Exception):
     """Two sizes agree in the traced call but are not provably equal."""
 
     def __init__(self, left: Size, right: Size) -> None:

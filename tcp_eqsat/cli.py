@@ -1,0 +1,265 @@
+"""The command `tcp-eqsat`. Exit status: 0 done, 1 a failed check, 2 unusable input or arguments."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tcp_eqsat.errors import ArgumentError, TcpError
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
+    help="Finds the cheapest equivalent of a tensor program and compiles it to native code.")
+rules_app = typer.Typer(no_args_is_help=True, help="The rewrite rules.")
+app.add_typer(rules_app, name="rules")
+console = Console(highlight=False)
+
+
+class Emit(str, enum.Enum):
+    """What `optimize` prints."""
+
+    TCP = "tcp"
+    KERNELS = "kernels"
+    LOOPS = "loops"
+    LLVM = "llvm"
+    ASM = "asm"
+
+
+File = Annotated[Path, typer.Argument(help="A program: .tcp text or MLIR.", show_default=False)]
+Entry = Annotated[str | None, typer.Option("--entry", help="The function (default: main, or the first).")]
+Dims = Annotated[list[str] | None, typer.Option("--dim", help="A size, as b=32; may be repeated.")]
+Target = Annotated[str, typer.Option("--target", help="cpu.")]
+Tier = Annotated[str, typer.Option("--numerics", help="exact, reassociate, finite, approximate.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="Cores to use.")]
+Budgets = Annotated[list[str] | None, typer.Option("--budget", help="A limit, as nodes=50000; may be repeated.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+def main() -> NoReturn:
+    """The entry point: errors of the user's doing become a message and status 2."""
+    debug = "--debug" in sys.argv
+    try:
+        app(standalone_mode=False)
+        status = 0
+    except typer.Exit as stop:
+        status = stop.exit_code
+    except typer.Abort:
+        status = 130
+    except KeyboardInterrupt:
+        status = 130
+    except TcpError as error:
+        if debug:
+            raise
+        _print_error(error)
+        status = 2
+    except Exception as error:
+        if debug:
+            raise
+        status = _unexpected(error)
+    sys.exit(status)
+
+
+def _unexpected(error: Exception) -> int:
+    """A usage error is shown as such; anything else is our fault, and says so."""
+    show = getattr(error, "show", None)
+    if show is not None:
+        show()
+        return 2
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    if isinstance(error, MemoryError):
+        print("error: out of memory", file=sys.stderr)
+        return 2
+    print(f"error: internal: {type(error).__name__}: {error}  (--debug shows where)", file=sys.stderr)
+    return 2
+
+
+def _print_error(error: TcpError) -> None:
+    from tcp_eqsat.frontends.diagnostics import render
+
+    text = None
+    if error.where is not None:
+        path = Path(error.where.file)
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+    print(render(error, text), file=sys.stderr)
+
+
+# Arguments
+
+
+def _pairs(items: list[str] | None, what: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for item in items or []:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise ArgumentError(f"{what} is written NAME=VALUE, got {item!r}")
+        pairs[name] = value
+    return pairs
+
+
+def _numbers(items: list[str] | None, what: str) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    for name, value in _pairs(items, what).items():
+        try:
+            numbers[name] = int(value)
+        except ValueError:
+            raise ArgumentError(f"{what} {name} must be an integer, got {value!r}") from None
+        if numbers[name] < 0:
+            raise ArgumentError(f"{what} {name} must not be negative, got {value}")
+    return numbers
+
+
+def _budget(items: list[str] | None) -> Any:
+    from tcp_eqsat.lang.budget import Budget
+
+    known: dict[str, Any] = {"seconds": float, "nodes": int, "iterations": int, "steps": int}
+    values: dict[str, Any] = {}
+    for name, value in _pairs(items, "--budget").items():
+        if name not in known:
+            raise ArgumentError(f"--budget knows {', '.join(known)}, got {name!r}")
+        try:
+            values[name] = known[name](value)
+        except ValueError:
+            raise ArgumentError(f"--budget {name} must be a number, got {value!r}") from None
+    return Budget(**values)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    from tcp_eqsat.report import json_ready
+
+    print(json.dumps(json_ready(value), indent=2))
+
+
+# Commands
+
+
+@app.command()
+def demo(as_json: Json = False, debug: Debug = False) -> None:
+    """The main job on bundled programs: read, saturate, extract, compile, run, compare with NumPy."""
+    from tcp_eqsat.demo import run_demo, show_demo
+
+    outcome = run_demo()
+    if as_json:
+        _print_json(outcome.to_json())
+    else:
+        show_demo(outcome, console)
+    if not outcome.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    file: File, entry: Entry = None, dim: Dims = None, target: Target = "cpu", numerics: Tier = "exact",
+    threads: Threads = 1, budget: Budgets = None,
+    inputs: Annotated[list[str] | None, typer.Option("--input", help="An array, as x=x.npy.")] = None,
+    random: Annotated[int, typer.Option(help="Seed of inputs that are not given.")] = 0,
+    check: Annotated[bool, typer.Option("--check", help="Compare with the NumPy reference.")] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="How often to call; the median time is shown.")] = 1,
+    as_json: Json = False, debug: Debug = False,
+) -> None:
+    """Compile a program and run it, on arrays from files or on random ones."""
+    from tcp_eqsat.run import run_program, show_run
+
+    outcome = run_program(
+        file, entry=entry, dims=_numbers(dim, "--dim"), target=target, numerics=numerics, threads=threads,
+        budget=_budget(budget), inputs=_pairs(inputs, "--input"), seed=random, check=check, repeat=repeat)
+    if as_json:
+        _print_json(outcome.to_json())
+    else:
+        show_run(outcome, console)
+    if not outcome.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def optimize(
+    file: File, entry: Entry = None, dim: Dims = None, target: Target = "cpu", numerics: Tier = "exact",
+    threads: Threads = 1, budget: Budgets = None,
+    emit: Annotated[Emit | None, typer.Option(help="What to print.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", help="Where to write it (default: standard output).")] = None,
+    as_json: Json = False, debug: Debug = False,
+) -> None:
+    """Optimise a program and print the result: its program, kernels, loops, LLVM IR or assembly."""
+    from tcp_eqsat.pipeline import compile as compile_program
+    from tcp_eqsat.pipeline import optimize as optimize_program
+    from tcp_eqsat.pipeline import read
+
+    options: dict[str, Any] = {
+        "entry": entry, "target": target, "numerics": numerics, "budget": _budget(budget),
+        "sizes": _numbers(dim, "--dim")}
+    program = read(file)
+    if emit in (Emit.LOOPS, Emit.LLVM, Emit.ASM):
+        compiled = compile_program(program, threads=threads, **options)
+        report, best = compiled.report, compiled.optimized
+        text = {Emit.LOOPS: compiled.code.loops, Emit.LLVM: compiled.code.llvm,
+                Emit.ASM: compiled.code.assembly}[emit]
+    else:
+        best = optimize_program(program, **options)
+        report = best.report
+        text = "\n".join(report.kernel_texts) + "\n" if emit is Emit.KERNELS else _program_text(best)
+    if output is not None:
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ArgumentError(f"can't write {output}: {error.strerror or error}") from None
+    if as_json:
+        shown = {} if output is not None else {"emit": (emit or Emit.TCP).value, "text": text}
+        _print_json({**report.to_json(), **shown})
+    elif emit is not None and output is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+    else:
+        _show_report(report)
+
+
+def _program_text(best: Any) -> str:
+    from tcp_eqsat.lang.text import write
+
+    return write(best.program)
+
+
+def _show_report(report: Any) -> None:
+    saturation = report.saturation
+    console.print(f"[bold]{escape(report.name)}[/bold]   {escape(report.signature)}", soft_wrap=True)
+    console.print(
+        f"  {sum(saturation.fired.values())} rewrites by {len(saturation.fired)} rules, {saturation.e_classes} "
+        f"e-classes, {saturation.e_nodes} e-nodes, {report.stop_reason} after {saturation.iterations} iterations")
+    console.print(
+        f"  {report.operations} operations in {report.kernels_before} kernels -> {report.kernels} kernels; modelled "
+        f"cost {report.cost_before:.1f} us -> {report.cost:.1f} us; numerics {report.numerics}")
+    seconds = ", ".join(f"{name} {value * 1e3:.1f} ms" for name, value in report.seconds.items())
+    console.print(f"  {seconds}")
+
+
+# Rules
+
+
+@rules_app.command("list")
+def rules_list(as_json: Json = False, debug: Debug = False) -> None:
+    """The shipped rules: name, numerics they need, verdict of their check, what they are for."""
+    from tcp_eqsat.rules import default
+
+    rows = [{"name": rule.name, "numerics": str(rule.needs), "verdict": rule.verdict, "doc": rule.doc}
+            for rule in default]
+    if as_json:
+        _print_json({"schema": 1, "rules": rows})
+        return
+    table = Table("rule", "numerics", "verdict", "why", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    console.print(table)
+    console.print(f"{len(rows)} rules")
+
+
+if __name__ == "__main__":
+    main()
