@@ -1,0 +1,181 @@
+"""The kernels of a selection, each evaluated again only when something it depends on changes."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tcp_eqsat.extract.evaluate import INFEASIBLE, Evaluation, evaluate_kernel
+from tcp_eqsat.extract.selection import Selection
+from tcp_eqsat.extract.terms import ABSORBED, GIVEN, Form, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a move changes: e-nodes by class, whether classes are stored, hosts of classes (None: no host)."""
+
+    choice: Mapping[int, int] = field(default_factory=dict)
+    stored: Mapping[int, bool] = field(default_factory=dict)
+    host: Mapping[int, int | None] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> set[int]:
+        return {*self.choice, *self.stored, *self.host, *(h for h in self.host.values() if h is not None)}
+
+
+class Partition:
+    """A selection with the costs of its kernels.
+
+    kernels  what each kernel in use stores, by the class that names it, as of the last `total`
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.kernels: dict[int, tuple[int, ...]] = {}
+        self.evaluations: dict[int, Evaluation] = {}
+        self._watchers: dict[int, set[int]] = defaultdict(set)
+        self._guests: dict[int, set[int]] = defaultdict(set)
+        for guest, host in selection.host.items():
+            self._guests[host].add(guest)
+
+    def evaluate(self, kernel: int) -> Evaluation:
+        known = self.evaluations.get(kernel)
+        if known is None:
+            known = self.evaluations[kernel] = evaluate_kernel(self.selection, self.outputs(kernel))
+            self._watch(kernel, known)
+        return known
+
+    def outputs(self, kernel: int) -> tuple[int, ...]:
+        """What a kernel stores, its own class first."""
+        guests = self._guests.get(kernel)
+        if not guests:
+            return (kernel,)
+        return (kernel, *sorted(c for c in guests if self.selection.kernel_of(c) == kernel))
+
+    def total(self) -> float:
+        """The cost of the kernels that the results need; infinite where one can't exist or they form a cycle."""
+        selection = self.selection
+        kernels: dict[int, tuple[int, ...]] = {}
+        closed: set[int] = set()
+        stack = [~selection.kernel_of(t) for t in reversed(selection.targets())]
+        total = 0.0
+        while stack:
+            item = stack.pop()
+            if item >= 0:
+                closed.add(item)
+            elif ~item not in kernels:
+                evaluation = self.evaluate(~item)
+                total += evaluation.cost
+                if total == INFEASIBLE:
+                    return INFEASIBLE
+                kernels[~item] = self.outputs(~item)
+                stack.append(~item)
+                stack.extend(~selection.kernel_of(read) for read in evaluation.reads)
+            elif ~item not in closed:
+                return INFEASIBLE
+        self.kernels = kernels
+        return total
+
+    def apply(self, change: Change) -> tuple[Change, dict[int, Evaluation]]:
+        """Makes a change; what it returns undoes it by `revert`."""
+        selection = self.selection
+        forgotten: dict[int, Evaluation] = {}
+        self._forget(change, forgotten)
+        old = Change(
+            {c: selection.choice[c] for c in change.choice},
+            {c: c in selection.stored for c in change.stored},
+            {c: selection.host.get(c) for c in change.host})
+        self._write(change)
+        return old, forgotten
+
+    def revert(self, undo: tuple[Change, dict[int, Evaluation]]) -> None:
+        old, forgotten = undo
+        self._forget(old, {})
+        self._write(old)
+        for kernel, evaluation in forgotten.items():
+            self.evaluations[kernel] = evaluation
+            self._watch(kernel, evaluation)
+
+    def _watch(self, kernel: int, evaluation: Evaluation) -> None:
+        for found in evaluation.visited:
+            self._watchers[found].add(kernel)
+
+    def _forget(self, change: Change, forgotten: dict[int, Evaluation]) -> None:
+        """Drops the kernels that came to any class that a change is about to touch, or that store one."""
+        hosts = {self.selection.host.get(c) for c in (*change.stored, *change.host)} - {None}
+        for found in change.classes | hosts:
+            for kernel in (found, *self._watchers[found]):
+                evaluation = self.evaluations.pop(kernel, None)
+                if evaluation is not None:
+                    forgotten[kernel] = evaluation
+            self._watchers[found].clear()
+
+    def _write(self, change: Change) -> None:
+        selection = self.selection
+        for found, index in change.choice.items():
+            selection.choice[found] = index
+        for found, stored in change.stored.items():
+            (selection.stored.add if stored else selection.stored.discard)(found)
+        for found, host in change.host.items():
+            previous = selection.host.pop(found, None)
+            if previous is not None:
+                self._guests[previous].discard(found)
+            if host is not None:
+                selection.host[found] = host
+                self._guests[host].add(found)
+
+
+# Where a search may start ----------------------------------------------------------------------------------------------
+
+
+def separate(terms: Terms, choice: list[int]) -> Selection:
+    """Every value that is not absorbed in a kernel of its own: what is possible without fusion."""
+    selection = Selection(terms, list(choice))
+    for found in selection.reachable():
+        term = selection.term(found)
+        if term.form not in GIVEN and term.form not in ABSORBED:
+            selection.stored.add(found)
+        if term.form is Form.RESHAPE and selection.form(term.operands[0]) in (Form.VIEW, Form.SLICE, Form.RAMP):
+            selection.stored.add(term.operands[0])
+    selection.stored.update(selection.targets())
+    return selection
+
+
+def fused(terms: Terms, choice: list[int]) -> Selection:
+    """As little memory as kernels allow at first sight: contractions, what they read, what is read by offset."""
+    selection = Selection(terms, list(choice))
+
+    def base(found: int) -> int:
+        while selection.form(found) in (Form.VIEW, Form.SLICE, Form.RESHAPE):
+            (found,) = selection.term(found).operands
+        return found
+
+    for found in selection.reachable():
+        term = selection.term(found)
+        if term.form is Form.CONTRACT:
+            selection.stored.add(found)
+        if term.form in (Form.CONTRACT, Form.SLICE, Form.RESHAPE):
+            for operand in term.operands:
+                under = operand if term.form is Form.RESHAPE else base(operand)
+                if selection.form(under) not in GIVEN:
+                    selection.stored.add(under)
+    selection.stored.update(selection.targets())
+    return _repaired(selection)
+
+
+def _repaired(selection: Selection) -> Selection:
+    """Stores folds, then everything, of kernels that can't exist."""
+    partition = Partition(selection)
+    for forms in ((Form.FOLD,), tuple(set(Form) - GIVEN - ABSORBED)):
+        for _ in range(len(selection.terms)):
+            if partition.total() < INFEASIBLE:
+                return selection
+            broken = [e for e in partition.evaluations.values() if math.isinf(e.cost)]
+            more = {c for e in broken for c in e.visited
+                    if selection.form(c) in forms and c not in selection.stored}
+            if not more:
+                break
+            partition.apply(Change(stored=dict.fromkeys(sorted(more), True)))
+    return selection

@@ -1,0 +1,67 @@
+"""A choice of e-nodes and of what is kept in memory: the state that extraction searches over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tcp_eqsat.extract.terms import GIVEN, Form, Term, Terms
+
+
+@dataclass
+class Selection:
+    """How every class is computed, and where.
+
+    choice  for each class the index of its e-node (-1: nothing computes it)
+    stored  classes that are written to memory where they are needed, and read from there
+    host    for stored classes: another stored class whose kernel stores this one too (it has no host itself)
+    """
+
+    terms: Terms
+    choice: list[int]
+    stored: set[int] = field(default_factory=set)
+    host: dict[int, int] = field(default_factory=dict)
+
+    def term(self, found: int) -> Term:
+        return self.terms.terms[found][self.choice[found]]
+
+    def form(self, found: int) -> Form:
+        return self.term(found).form
+
+    def target(self, root: int) -> int:
+        """The class whose memory holds a result: through reshapes of what a kernel computes."""
+        current, seen = root, {root}
+        while self.form(current) is Form.RESHAPE:
+            (operand,) = self.term(current).operands
+            if self.form(operand) in GIVEN or operand in seen:
+                break
+            current = operand
+            seen.add(current)
+        return current
+
+    def targets(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(self.target(root) for root in self.terms.view.roots))
+
+    def kernel_of(self, found: int) -> int:
+        """The class that names the kernel which stores `found`."""
+        host = self.host.get(found)
+        if host is None or host in self.host or not (found in self.stored and host in self.stored):
+            return found
+        return host
+
+    def reachable(self) -> list[int]:
+        """Every class that the chosen program uses, operands before users."""
+        return list(self.walk(self.terms.view.roots))
+
+    def walk(self, roots: Iterable[int]) -> Iterator[int]:
+        """Operands before users, once each; operands of values that are given are left out."""
+        seen: set[int] = set()
+        stack: list[tuple[int, bool]] = [(root, False) for root in reversed(tuple(roots))]
+        while stack:
+            current, expanded = stack.pop()
+            if expanded:
+                yield current
+            elif current not in seen:
+                seen.add(current)
+                stack.append((current, True))
+                stack.extend((x, False) for x in reversed(self.term(current).operands) if x not in seen)

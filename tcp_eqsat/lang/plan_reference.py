@@ -1,0 +1,216 @@
+"""The NumPy reference of plans: what the kernels of a plan compute, definition by definition.
+
+It shares no code with extraction or code generation beyond the plan's own types, so it judges both. Every index that
+is really read is checked against its buffer; memory that nothing wrote reads as NaN or as a large number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tcp_eqsat.errors import ArgumentError, ShapeMismatch, VerificationError
+from tcp_eqsat.lang.binding import bind_symbols
+from tcp_eqsat.lang.dims import evaluate, value
+from tcp_eqsat.lang.op import bind_sizes
+from tcp_eqsat.lang.ops.reduction import fold_axes
+from tcp_eqsat.lang.plan import Buffer, Definition, Kernel, Plan
+from tcp_eqsat.lang.pointful import Affine, Apply, Choose, Expr, Fold, IndexRange, Literal, Operand, Position
+from tcp_eqsat.lang.scalar import evaluate_op
+from tcp_eqsat.lang.scalar_table import convert_array
+from tcp_eqsat.lang.types import TensorType
+
+Bindings = Mapping[str, int]
+
+
+def evaluate_plan(
+    plan: Plan, arrays: Sequence[np.ndarray], bindings: Bindings | None = None
+) -> tuple[np.ndarray, ...]:
+    """The plan's results on arrays of its parameters' types, in order.
+
+    `bindings` give every symbol; without them the arrays' shapes decide. Raises ArgumentError for a wrong number of
+    arrays, TypeMismatch or ShapeMismatch for wrong arrays or a guard that fails, VerificationError for an index
+    outside of its buffer.
+    """
+    if len(arrays) != len(plan.parameters):
+        raise ArgumentError(f"{plan.name} requires {len(plan.parameters)} arrays, got {len(arrays)}")
+    if bindings is None:
+        bindings = bind_symbols([p.name for p in plan.parameters], [p.type for p in plan.parameters], arrays)
+    for guard in plan.guards:
+        if not guard.check(bindings):
+            raise ShapeMismatch(f"{plan.name} requires {guard}, got {dict(bindings)}")
+    memory = _allocate(plan, arrays, bindings)
+    for kernel in plan.kernels:
+        _run(kernel, plan, memory, bindings)
+    return tuple(
+        np.array(_in_shape(memory[plan.root(port.buffer).name], port.type, bindings)) for port in plan.results)
+
+
+def evaluate_definitions(
+    kernel: Kernel, buffers: Mapping[str, np.ndarray], bindings: Bindings
+) -> dict[str, np.ndarray]:
+    """The whole value of every definition of a kernel; `buffers` gives what it loads, in the buffers' shapes."""
+    known: dict[str, np.ndarray] = dict(buffers)
+    values: dict[str, np.ndarray] = {}
+    for definition in kernel.definitions:
+        known[definition.name] = values[definition.name] = _whole(definition, known, bindings)
+    return values
+
+
+def _allocate(plan: Plan, arrays: Sequence[np.ndarray], bindings: Bindings) -> dict[str, np.ndarray]:
+    memory: dict[str, np.ndarray] = {}
+    for port, array in zip(plan.parameters, arrays, strict=True):
+        memory[plan.root(port.buffer).name] = np.ascontiguousarray(array, port.type.dtype.numpy)
+    for buffer in plan.buffers.values():
+        if buffer.alias is not None or buffer.name in memory:
+            continue
+        memory[buffer.name] = buffer.data.array if buffer.data is not None else _unwritten(buffer, bindings)
+    return memory
+
+
+def _unwritten(buffer: Buffer, bindings: Bindings) -> np.ndarray:
+    shape = tuple(evaluate(size, bindings) for size in buffer.type.shape)
+    dtype = buffer.type.dtype
+    return np.full(shape, np.nan if dtype.is_float else (1 if dtype.bits == 8 else 0x5A5A), dtype.numpy)
+
+
+def _in_shape(array: np.ndarray, type_: TensorType, bindings: Bindings) -> np.ndarray:
+    return array.reshape(bind_sizes(type_, bindings).shape)
+
+
+def _run(kernel: Kernel, plan: Plan, memory: dict[str, np.ndarray], bindings: Bindings) -> None:
+    loaded = {name: _in_shape(memory[plan.root(name).name], plan.buffers[name].type, bindings)
+              for name in kernel.loads}
+    values = evaluate_definitions(kernel, loaded, bindings)
+    for name, buffer in kernel.outputs:
+        owner = plan.root(buffer)
+        memory[owner.name] = np.array(_in_shape(values[name], owner.type, bindings))
+
+
+def _whole(definition: Definition, known: Mapping[str, np.ndarray], bindings: Bindings) -> np.ndarray:
+    shape = tuple(evaluate(size, bindings) for size in definition.type.shape)
+    grid = _Grid(dict(enumerate(shape)), definition.operands, known, bindings)
+    found = np.asarray(grid.value(definition.expression, None), definition.type.dtype.numpy)
+    return np.array(np.broadcast_to(_drop_last(found, found.ndim - len(shape)), shape))
+
+
+def _drop_last(array: np.ndarray, count: int) -> np.ndarray:
+    """Without the last `count` axes, all of size 1."""
+    return array.reshape(array.shape[: array.ndim - count]) if count > 0 else array
+
+
+class _Grid:
+    """Expressions over all values of their axes at once: axis n of an index space is axis n of the arrays.
+
+    Arrays have size 1 along axes they don't depend on. `mask` says where a value is needed (None: everywhere).
+    """
+
+    def __init__(self, extents: dict[int, int], operands: tuple[str, ...], known: Mapping[str, np.ndarray],
+                 bindings: Bindings) -> None:
+        self.extents = extents
+        self.operands = operands
+        self.known = known
+        self.bindings = bindings
+
+    @property
+    def rank(self) -> int:
+        return max(self.extents, default=-1) + 1
+
+    def value(self, expr: Expr, mask: np.ndarray | None) -> np.ndarray:
+        match expr:
+            case Literal(literal):
+                return np.full((1,) * self.rank, literal.value)
+            case Position(index, dtype):
+                return np.asarray(convert_array(self.index(index), dtype))
+            case Apply(op, operands, dtype):
+                return evaluate_op(op, dtype, *(self.value(x, mask) for x in operands))
+            case Operand(number, indices):
+                return self.read(self.operands[number], indices, mask)
+            case Choose(ranges, inside, outside):
+                chosen = self.within(ranges)
+                first = self.value(inside, _both(mask, chosen))
+                second = self.value(outside, _both(mask, ~chosen))
+                return np.where(chosen, first, second)
+            case Fold():
+                return self.fold(expr, mask)
+
+    def fold(self, fold: Fold, mask: np.ndarray | None) -> np.ndarray:
+        extents = {**self.extents, **{
+            axis: evaluate(size, self.bindings) for axis, size in zip(fold.bound, fold.extents, strict=True)}}
+        inner = _Grid(extents, self.operands, self.known, self.bindings)
+        if mask is not None:
+            mask = mask.reshape(*mask.shape, *(1,) * (inner.rank - mask.ndim))
+        bound = tuple(fold.bound)
+        if fold.contraction and isinstance(fold.body, Apply) and fold.dtype.is_float:
+            total = inner.sum_of_products(*(inner.value(x, mask) for x in fold.body.operands), bound)
+            return np.asarray(total.astype(fold.dtype.numpy))
+        body = inner.value(fold.body, mask)
+        full = list(body.shape)
+        for axis in bound:
+            full[axis] = extents[axis]
+        total = fold_axes(fold.op, np.broadcast_to(body, full), bound)
+        return np.expand_dims(total, bound)
+
+    def sum_of_products(self, x: np.ndarray, y: np.ndarray, bound: tuple[int, ...]) -> np.ndarray:
+        """In double precision, without the whole product in memory."""
+        axes = range(self.rank)
+        missing = [a for a in bound if x.shape[a] == 1 and y.shape[a] == 1 and self.extents[a] != 1]
+        if missing:
+            full = [self.extents[a] if a in missing else x.shape[a] for a in axes]
+            x = np.broadcast_to(x, full)
+        terms, arrays = [], []
+        for array in (x, y):
+            kept = [a for a in axes if array.shape[a] != 1]
+            arrays.append(array.reshape([array.shape[a] for a in kept]).astype(np.float64))
+            terms.append(kept)
+        out = [a for a in axes if a not in bound and any(a in kept for kept in terms)]
+        with np.errstate(all="ignore"):
+            total = np.einsum(arrays[0], terms[0], arrays[1], terms[1], out, optimize=True)
+        return np.asarray(total).reshape([
+            self.extents[a] if a in out else 1 for a in axes])
+
+    def index(self, index: Affine) -> np.ndarray:
+        found = np.full((1,) * self.rank, value(index.offset, self.bindings), np.int64)
+        for axis, coefficient in index.terms:
+            shape = [1] * self.rank
+            shape[axis] = -1
+            found = found + np.arange(self.extents[axis]).reshape(shape) * value(coefficient, self.bindings)
+        return found
+
+    def within(self, ranges: tuple[IndexRange, ...]) -> np.ndarray:
+        chosen = np.ones((1,) * self.rank, bool)
+        for each in ranges:
+            at = self.index(each.index)
+            chosen = chosen & (at >= value(each.lower, self.bindings)) & (at < value(each.upper, self.bindings))
+        return chosen
+
+    def read(self, name: str, indices: tuple[Affine, ...], mask: np.ndarray | None) -> np.ndarray:
+        array = self.known[name]
+        axes = [x.single_axis for x in indices if x.single_axis is not None]
+        if mask is None and len(set(axes)) == len(indices):
+            return self.read_axes(name, array, axes)
+        at = [self.index(x) for x in indices]
+        needed = np.ones((1,) * self.rank, bool) if mask is None else mask
+        for axis, positions in enumerate(at):
+            outside = (positions < 0) | (positions >= array.shape[axis])
+            if (outside & needed).any():
+                raise VerificationError(f"{name}: index out of range along axis {axis} of {array.shape}")
+        if array.size == 0:
+            return np.zeros(np.broadcast_shapes((1,) * self.rank, *(x.shape for x in at)), array.dtype)
+        clipped = tuple(np.clip(x, 0, n - 1) for x, n in zip(at, array.shape, strict=True))
+        return np.asarray(array[clipped]) if clipped else array.reshape((1,) * self.rank)
+
+    def read_axes(self, name: str, array: np.ndarray, axes: list[int]) -> np.ndarray:
+        """The array with operand axis n along axes[n]; an index space smaller than the array reads its start."""
+        shape = [1] * self.rank
+        for axis, size in zip(axes, array.shape, strict=True):
+            if size < self.extents[axis]:
+                raise VerificationError(f"{name} of shape {array.shape} is read at {self.extents[axis]} indices")
+            shape[axis] = self.extents[axis]
+        used = array[tuple(slice(self.extents[axis]) for axis in axes)]
+        return used.transpose(np.argsort(axes) if axes else ()).reshape(shape)
+
+
+def _both(mask: np.ndarray | None, chosen: np.ndarray) -> np.ndarray:
+    return chosen if mask is None else mask & chosen
