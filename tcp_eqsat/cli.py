@@ -24,7 +24,7 @@ app.add_typer(rules_app, name="rules")
 console = Console(highlight=False)
 
 
-class Emit(str, enum.Enum):
+class Emit(enum.StrEnum):
     """What `optimize` prints."""
 
     TCP = "tcp"

@@ -226,22 +226,11 @@ class LLVMBuilder:
         items = (f"{element_type(dtype)} {format_constant(i, dtype)}" for i in range(self.lanes))
         return LLVMValue(f"<{', '.join(items)}>", dtype, self.lanes)
 
-    def reduce(self, operation: str, value: LLVMValue) -> LLVMValue:
-        """All lanes combined, halves first, by add, multiply, maximum, minimum, bitwise_and or bitwise_or.
-
-        The number of lanes is a power of two.
-        """
-        combine = {
-            "add": self.add,
-            "multiply": self.multiply,
-            "maximum": self.maximum,
-            "minimum": self.minimum,
-            "bitwise_and": self.bitwise_and,
-            "bitwise_or": self.bitwise_or,
-        }[operation]
+    def reduce(self, combine: Callable[..., LLVMValue], value: LLVMValue) -> LLVMValue:
+        """All lanes combined, halves first, by `combine(builder, x, y)`. The number of lanes is a power of two."""
         while value.lanes > 1:
             half = value.lanes // 2
-            value = combine(self._part(value, 0, half), self._part(value, half, half))
+            value = combine(self, self._part(value, 0, half), self._part(value, half, half))
         return value
 
     def _part(self, value: LLVMValue, start: int, count: int) -> LLVMValue:
@@ -349,6 +338,27 @@ class LLVMBuilder:
             pure=False,
         )
         return self.convert(value, BOOL) if dtype is BOOL else value
+
+    def scatter(
+        self, value: LLVMValue, pointer: str, offsets: LLVMValue, mask: LLVMValue | None = None
+    ) -> None:
+        """Writes each lane to its place in `offsets` (i64, in elements) from `pointer`; all places differ.
+
+        Lanes that `mask` excludes are not written.
+        """
+        lanes = offsets.lanes
+        value = self.splat(value, lanes)
+        if value.dtype is BOOL:
+            value = self.convert(value, U8)
+        places = self.instruction(
+            f"getelementptr {element_type(value.dtype)}, ptr {pointer}, {offsets}", I64, lanes
+        )
+        name = f"llvm.masked.scatter.{self.mangled(value)}.v{lanes}p0"
+        self.declare(name, "void", (value.type_text, f"<{lanes} x ptr>", "i32", f"<{lanes} x i1>"))
+        chosen = self.splat(mask or self.constant(True, BOOL), lanes)
+        self.line(
+            f"  call void @{name}({value}, <{lanes} x ptr> {places.text}, i32 {value.dtype.bytes}, {chosen})"
+        )
 
     # constants and arithmetic
 

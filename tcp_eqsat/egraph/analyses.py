@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from tcp_eqsat.egraph.columns import codec_of
 from tcp_eqsat.egraph.deferred import DeferredTable
+from tcp_eqsat.egraph.engine import quoted
 from tcp_eqsat.egraph.schema import MAPS
 from tcp_eqsat.errors import TypeMismatch
-from tcp_eqsat.lang.scalar import SCALAR_OPS, encode_number, evaluate_op, scalar_op_named
+from tcp_eqsat.lang.scalar import SCALAR_OPS, Number, encode_number, evaluate_op, scalar_op_named
 from tcp_eqsat.lang.types import BOOL, DType, dtype_named
 
 ANALYSE = "analyse"
@@ -67,7 +68,7 @@ def _fold(name: str, *columns: str) -> tuple[str] | None:
         np.frombuffer(bytes.fromhex(bits), dtype.numpy)[0]
         for bits, dtype in zip(columns[op.arity:], dtypes, strict=True)]
     result = op.result_dtype(*dtypes)
-    return (encode_number(evaluate_op(op, result, *values)[()], result).hex(),)
+    return (encode_number(evaluate_op(op, result, *values).item(), result).hex(),)
 
 
 FOLDS = tuple(
@@ -82,6 +83,7 @@ def declarations(*, strict: bool = False) -> list[str]:
         f"(function dtype (T) String {merge})", f"(function shape (T) Dims {merge})",
         f"(function splat (T) String {merge})",
         *(f"(function result_dtype{n} ({' '.join(['String'] * (n + 1))}) String :merge old)" for n in MAPS),
+        "(function literal (String String) String :merge old)",
         *(line for table in FOLDS for line in table.declarations),
     ]
     rules = [*_TYPES, *_SPLATS, *(rule for arity in MAPS for rule in _map_rules(arity))]
@@ -110,3 +112,16 @@ def _result_dtypes(dtypes: tuple[DType, ...]) -> tuple[str, ...]:
             columns = " ".join(f'"{x}"' for x in (op.name, *operands))
             lines.append(f'(set (result_dtype{op.arity} {columns}) "{result}")')
     return tuple(lines)
+
+
+def literals(numbers: Mapping[str, Number], dtypes: Iterable[DType]) -> list[str]:
+    """Facts: the bits of the numbers that rules mention, in every dtype of the program that can hold them."""
+    lines = []
+    for key, value in numbers.items():
+        for dtype in sorted({*dtypes, BOOL}, key=str):
+            try:
+                bits = encode_number(value, dtype)
+            except TypeMismatch:
+                continue
+            lines.append(f'(set (literal {quoted(key)} "{dtype}") "{bits.hex()}")')
+    return lines

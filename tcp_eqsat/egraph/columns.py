@@ -95,12 +95,14 @@ def labels_text(labels: tuple[int, ...]) -> str:
 class Decoder:
     """Reads values back, each distinct one once.
 
-    A value is a number without a sort, so every sort has a table of its own. After `Engine.pop` a decoder is void.
+    A value is a number without a sort, so every sort has a table of its own.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._known: dict[str, dict[Any, Any]] = {}
+        self._readers: dict[str, Callable[[Any], Any]] = {
+            "i64": engine.integer, "String": engine.string, "Ints": self._ints, "Dims": self._dims, "Dim": self._dim}
+        self._known: dict[str, dict[Any, Any]] = {sort: {} for sort in self._readers}
         self._dim_rows: dict[Any, tuple[str, tuple[Any, ...]]] = {}
         self._tables: Tables | None = None
 
@@ -111,17 +113,11 @@ class Decoder:
 
     def value(self, sort: str, value: Any) -> Any:
         """The Python counterpart of a value of a sort: int, str, Size, tuple."""
-        known = self._known.setdefault(sort, {})
+        known = self._known[sort]
         found = known.get(value)
         if found is None:
-            found = known[value] = getattr(self, f"_{sort.lower()}")(value)
+            found = known[value] = self._readers[sort](value)
         return found
-
-    def _i64(self, value: Any) -> int:
-        return self._engine.integer(value)
-
-    def _string(self, value: Any) -> str:
-        return self._engine.string(value)
 
     def _ints(self, value: Any) -> tuple[int, ...]:
         return tuple(map(self._engine.integer, self._engine.items(value)))
@@ -184,7 +180,7 @@ LABEL_FIELDS = frozenset(("labels", "lhs", "rhs"))
 """Names of the fields that hold index maps."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def field_codecs(attributes: type) -> tuple[tuple[str, Codec], ...] | None:
     """The fields of an attribute class with their codecs, or None where one has no codec."""
     hints = typing.get_type_hints(attributes)

@@ -7,6 +7,7 @@ gives None. Rules that need the outputs join with `have_f`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -43,21 +44,24 @@ class DeferredTable:
         return f"(relation {self.want} ({inputs}))", f"(relation {self.have} ({inputs} {outputs}))"
 
 
+Memo = dict[tuple[str, tuple[Any, ...]], "str | None"]
+"""Answers by table and arguments; worth keeping for another e-graph with the same tables."""
+
+
 class Answers:
     """Answers the requests of some deferred tables in one e-graph."""
 
-    def __init__(self, engine: Engine, decoder: Decoder, tables: Iterable[DeferredTable]) -> None:
+    def __init__(self, engine: Engine, decoder: Decoder, tables: Iterable[DeferredTable], memo: Memo) -> None:
         self._engine = engine
         self._decoder = decoder
         self._tables = {table.want: table for table in tables}
         self._answered: dict[str, set[tuple[Any, ...]]] = {want: set() for want in self._tables}
-        self._memo: dict[tuple[str, tuple[Any, ...]], str | None] = {}
+        self._declined: Counter[str] = Counter()
+        self._memo = memo
 
-    def restart(self, decoder: Decoder) -> None:
-        """After `Engine.pop`: what was answered is unknown again, what was computed is not."""
-        self._decoder = decoder
-        for answered in self._answered.values():
-            answered.clear()
+    def counts(self, table: DeferredTable) -> tuple[int, int]:
+        """How many requests a table had, and how many of them have no answer."""
+        return len(self._answered[table.want]), self._declined[table.want]
 
     def pending(self, sizes: dict[str, int]) -> bool:
         """Whether there are requests without an answer, by the sizes of the tables."""
@@ -75,7 +79,9 @@ class Answers:
                 if row not in answered:
                     answered.add(row)
                     line = self._answer(table, row)
-                    if line is not None:
+                    if line is None:
+                        self._declined[want] += 1
+                    else:
                         lines.append(line)
         self._engine.run(lines)
         return len(lines)

@@ -13,7 +13,7 @@ from tcp_eqsat.errors import TcpError
 
 os.environ.setdefault("RUST_BACKTRACE", "0")
 
-from egglog import bindings  # noqa: E402  (reads RUST_BACKTRACE when it is loaded)
+from egglog import bindings
 
 LINES_PER_TEXT = 20
 """egglog 13 copies the whole source into every span, so that one long text takes quadratic time."""
@@ -53,13 +53,6 @@ class Engine:
     def freeze(self) -> Tables:
         """A copy of all tables."""
         return Tables(self, self._guarded(lambda: self._egraph.freeze().functions))
-
-    def push(self) -> None:
-        self.run(("(push)",))
-
-    def pop(self) -> None:
-        """Back to the state of the last push. Values seen since then mean nothing any more."""
-        self.run(("(pop)",))
 
     def integer(self, value: Any) -> int:
         return self._egraph.value_to_i64(value)

@@ -2,8 +2,9 @@
 
 A `map` of one scalar operation is `Map1`, `Map2` or `Map3` by its number of operands, with the operation's name.
 A constant of rank 0 is `Scalar`, dtype and bits as text; a larger one is `Constant`, a number in a table kept
-outside (a splat one is a view of a scalar). Other operations have a constructor of their own, with operands first and then a column or two for each
-field of their attributes; those with attributes that no codec knows are `Opaque`, a number in a table and operands.
+outside (a splat one is a view of a scalar). Other operations have a constructor of their own, with operands first
+and then a column or two for each field of their attributes; those with attributes that no codec knows are `Opaque`,
+a number in a table and operands.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ MAPS = {
 """By number of operands."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def constructor_of(op: Op) -> Constructor:
     """The constructor of an operation other than `map` and `constant`."""
     assert op is not map_op and op is not constant_op, op.name

@@ -6,11 +6,12 @@ resolved by the caller: one function has one symbol of a name.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tcp_eqsat.errors import ShapeMismatch
-from tcp_eqsat.lang.monomials import content
+from tcp_eqsat.lang.monomials import CACHE, content
 from tcp_eqsat.lang.polynomial import (
     INT64_MAX,
     LARGEST,
@@ -63,6 +64,7 @@ __all__ = [
 ]
 
 
+@functools.lru_cache(CACHE)
 def symbol(name: str, lower: int = 0, upper: int = LARGEST, divisor: int = 1) -> Dim:
     """A size called `name`, in `lower..upper` and a multiple of `divisor`."""
     return symbol_dim(Symbol(name, lower, upper, divisor))

@@ -40,7 +40,7 @@ def floor_divide(x: Interval, y: Interval, step: int = 1) -> Interval:
         parts.append((max(y[0], step), y[1]))
     if y[0] <= -step:
         parts.append((y[0], min(y[1], -step)))
-    corners = [math.floor(Fraction(a) / b) for part in parts for a in x for b in part]
+    corners = [a // b for part in parts for a in x for b in part]
     return (min(corners), max(corners)) if corners else (0, 0)
 
 

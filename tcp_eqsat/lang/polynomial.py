@@ -328,7 +328,8 @@ class Dim(_Immutable):
         for coefficient, monomial in self.terms:
             term: Size = coefficient
             for atom, exponent in monomial:
-                term = term * atom.substitute(mapping) ** exponent
+                factor = atom.substitute(mapping)
+                term = term * (factor if exponent == 1 else factor**exponent)
             total = total + term
         return total
 
@@ -433,6 +434,10 @@ def _plain(value: Number) -> Number:
     return value.numerator if value.denominator == 1 else value
 
 
+def _ratio(x: Number, y: Number) -> Number:
+    return x if y == 1 else _plain(Fraction(x) / y)
+
+
 def symbol_dim(atom: Symbol) -> Dim:
     """The symbol as a size."""
     return _of_atom(atom)
@@ -516,7 +521,7 @@ def exact_divide(x: Size, y: Size) -> Size | None:
         factor = monomial_quotient(monomial, lead)
         if factor is None:
             return None
-        ratio = _plain(Fraction(rest[monomial]) / scale)
+        ratio = _ratio(rest[monomial], scale)
         if (ratio * multiple_of(factor)).denominator != 1:
             return None
         quotient[factor] = ratio
@@ -553,7 +558,7 @@ def _floor_by_constant(x: Size, divisor: int) -> Size:
     quotient, rest = _split(polynomial_of(x), divisor, ())
     constant = rest.pop((), 0)
     common = math.gcd(divisor, content(rest))
-    dividend = size_of_terms({m: Fraction(c, common) for m, c in rest.items()})
+    dividend = size_of_terms({m: _ratio(c, common) for m, c in rest.items()})
     return add(
         size_of_terms(quotient), _floor_atom(dividend + constant // common, divisor // common)
     )
@@ -569,11 +574,10 @@ def _split(terms: Terms, divisor: Number, base: Monomial) -> tuple[dict, dict[Mo
             rest[monomial] = coefficient
             continue
         unit = multiple_of(factor)
-        whole = Fraction(coefficient * unit // divisor, unit)
-        quotient[factor] = _plain(whole)
-        left = _plain(coefficient - whole * divisor)
+        whole, left = divmod(coefficient * unit, divisor)
+        quotient[factor] = _ratio(whole, unit)
         if left:
-            rest[monomial] = left
+            rest[monomial] = _ratio(left, unit)
     return quotient, rest
 
 
@@ -745,6 +749,9 @@ def _range(terms: Terms) -> Interval:
     """An interval around every value: term by term, then by whatever ties the terms together."""
     result = _termwise(terms, {})
     if not 1 < len(terms) <= MAX_BOUNDED or result[0] == result[1]:
+        return result
+    atoms = [atom for monomial in terms for atom, _ in monomial]
+    if len(set(atoms)) == len(atoms) and all(isinstance(atom, Symbol) for atom in atoms):
         return result
     for tighten in (_range_without_floors, _range_from_ends, _range_by_operands):
         result = intervals.intersect(result, tighten(terms))

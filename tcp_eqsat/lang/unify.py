@@ -65,6 +65,7 @@ class Unifier:
         self._replaced: dict[Symbol, Size] = {}
         self._equations: dict[_Equation, None] = {}
         self._waiting: dict[_Equation, Size] = {}
+        self._resolved: dict[Size, Size] = {}
 
     def unify(self, left: Size, right: Size, where: Location | None = None) -> Size:
         """Requires `left == right` and returns what both are now.
@@ -86,7 +87,7 @@ class Unifier:
             self._equations[left, right] = None
             self._settle((left, right))
         except ShapeMismatch as error:
-            self.__dict__.update(before)
+            self.__dict__.update(before, _resolved={})
             raise error.at(where) from None
         return self.resolve(left)
 
@@ -94,15 +95,20 @@ class Unifier:
         """`size` with everything found so far: replaced symbols, narrowed ranges, divisors."""
         if type(size) is int:
             return size
-        result = size
-        while not isinstance(result, int):
+        result = self._resolved.get(size)
+        if result is None:
+            result = self._resolved[size] = self._resolve(size)
+        return result
+
+    def _resolve(self, size: Size) -> Size:
+        while not isinstance(size, int):
             found = {
-                each.name: self._follow(each) for each in result.symbols if each in self._replaced
+                each.name: self._follow(each) for each in size.symbols if each in self._replaced
             }
             if not found:
                 break
-            result = result.substitute(found)
-        return result
+            size = size.substitute(found)
+        return size
 
     def _follow(self, each: Symbol) -> Size:
         """What replaces a symbol, past symbols that only stand for others."""
@@ -155,7 +161,7 @@ class Unifier:
             return
         known = self.resolve(self._declared[new.name])
         if known is not symbol_dim(new):
-            self._replaced[new] = known
+            self._replace(new, known)
             self._impose(known, new)
 
     def _settle(self, equation: _Equation) -> None:
@@ -205,7 +211,7 @@ class Unifier:
         )
         size = size_of_terms(solution)
         self._impose(size, chosen)
-        self._replaced[chosen] = size
+        self._replace(chosen, size)
         return True
 
     def _restrict(self, terms: Terms) -> bool:
@@ -255,7 +261,11 @@ class Unifier:
         self._replaced.pop(new, None)
         self._made.add(new)
         low, high = new.interval
-        self._replaced[old] = symbol_dim(new) if low < high else int(low)
+        self._replace(old, symbol_dim(new) if low < high else int(low))
+
+    def _replace(self, old: Symbol, new: Size) -> None:
+        self._replaced[old] = new
+        self._resolved.clear()
 
     def _standing(self, each: Symbol) -> tuple[Any, ...]:
         return self._priority(each), _natural(each.name)

@@ -310,6 +310,18 @@ def test_a_slice_bounds_an_open_size():
         reference(built)(np.ones((1, 3), F))
 
 
+def test_a_size_found_to_be_1_after_it_was_broadcast():
+    """A size that the text leaves open doesn't stretch, whatever it is found to be later."""
+    built = function(
+        "%x: tensor<?xf32>, %y: tensor<1xf32>, %z: tensor<?x?xf32>", "tensor<?x?xf32>",
+        '%r = "xla_hlo.broadcast_in_dim"(%x) {broadcast_dimensions = dense<1> : tensor<1xi64>} : '
+        "(tensor<?xf32>) -> tensor<?x?xf32>",
+        "%s = xla_hlo.add %r, %z : tensor<?x?xf32>",
+        "%q = xla_hlo.add %x, %y : tensor<1xf32>",
+        "%t = xla_hlo.add %s, %s : tensor<?x?xf32>")
+    assert str(built) == "f(x: f32[1], y: f32[1], z: f32[b, 1]) -> f32[b, 1]"
+
+
 def test_static_text_is_read_in_one_pass():
     text = "func @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}"
     assert parse(text).main.symbols == ()
@@ -410,6 +422,8 @@ def test_refused_reductions(body, place, message):
     ("func @f(%x: tensor<2xbf16>) { return }", TypeMismatch, (1, 9), "bf16 is not supported"),
     ("func @f(tensor<f32>) { return }", VerificationError, (1, 9), "requires names for its arguments"),
     ("func @f() { return }\nfunc @f() { return }", VerificationError, (2, 1), "'f' is defined twice"),
+    ("func @f(%v: tensor<f32>) {\n  %0 = flow.variable.load @v : tensor<f32>\n  return\n}", VerificationError, (2, 8),
+     "two parameters are called 'v'"),
     ("func @f() { ^a: return ^b: return }", VerificationError, (1, 11), "a body of one block"),
     ("func @f(%x: tensor<f32>) -> tensor<f1> { return %x : tensor<f32> }", TypeMismatch, (1, 42),
      "f1 is not supported"),

@@ -21,7 +21,9 @@ def _variable_load(site: Site) -> Node:
     (stated,) = site.op.result_types
     known = site.scope.variables.get(variable.name)
     if known is None:
-        known = site.scope.add_parameter(variable.name, site.scope.tensor_type(stated))
+        known = site.scope.add_parameter(
+            variable.name, site.scope.tensor_type(stated, site.op.offset)
+        )
         site.scope.variables[variable.name] = known
     elif not site.scope.agree(stated, known):
         raise TypeMismatch(

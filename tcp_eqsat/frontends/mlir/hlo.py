@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tcp_eqsat.errors import ParseError, ShapeMismatch, TypeMismatch, VerificationError
 from tcp_eqsat.frontends.mlir.literals import decode
-from tcp_eqsat.frontends.mlir.site import Lowering, Site
+from tcp_eqsat.frontends.mlir.site import Lowering, Site, tensor_parts
 from tcp_eqsat.frontends.mlir.tree import Dense, SyntaxOp
 from tcp_eqsat.lang.dims import Size, exact_divide, product
 from tcp_eqsat.lang.ops import builders
@@ -18,10 +18,9 @@ from tcp_eqsat.lang.ops.builders import broadcast_in_dim, broadcast_scalar, map_
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarOp, scalar_op_named
 from tcp_eqsat.lang.scalar_table import conversion
-from tcp_eqsat.lang.types import BOOL, DTYPES
+from tcp_eqsat.lang.types import BOOL, DTYPES, DType
 
 # Elementwise
-# ---------------------------------------------------------------------------------------
 
 UNARY = {
     "abs": "abs",
@@ -81,9 +80,9 @@ COMPARISONS = {
 }
 
 
-def _scalar(name: str, dtype: object) -> ScalarOp:
-    """The scalar operation of an elementwise name; sums and products of truth values are or and
-    and."""
+def _scalar(name: str, dtype: DType) -> ScalarOp:
+    """The scalar operation of an elementwise name. Of truth values the sum is `or`, the product
+    `and`."""
     return scalar_op_named(_OF_BOOL.get(name, name) if dtype == BOOL else name)
 
 
@@ -114,7 +113,8 @@ def aligned(site: Site, count: int) -> tuple[Node, ...]:
 def _axes(site: Site, x: Node, rank: int) -> tuple[int, ...]:
     if "broadcast_dimensions" not in site.op.attributes:
         raise TypeMismatch(
-            f"{site.name} requires operands of one rank or broadcast_dimensions, got {x.type} beside rank {rank}"
+            f"{site.name} requires operands of one rank or broadcast_dimensions, "
+            f"got {x.type} beside rank {rank}"
         )
     axes = site.integers("broadcast_dimensions")
     if len(axes) != len(x.shape) or not all(0 <= axis < rank for axis in axes):
@@ -139,8 +139,8 @@ def _joined_shape(
                 shape[axis], owner[axis] = size, number
             elif size != 1 and not site.assume_equal(size, shape[axis]):
                 raise ShapeMismatch(
-                    f"{site.name} requires equal sizes, got {shape[axis]} (operand {owner[axis]}) and {size} "
-                    f"(operand {number}) along axis {axis}"
+                    f"{site.name} requires equal sizes, got {shape[axis]} (operand {owner[axis]}) "
+                    f"and {size} (operand {number}) along axis {axis}"
                 )
     return tuple(map(site.scope.sizes.resolve, shape))
 
@@ -205,7 +205,6 @@ def _shift_right(signed: bool) -> Lowering:
 
 
 # Values and shapes
-# ---------------------------------------------------------------------------------
 
 
 def _constant(site: Site) -> Node:
@@ -243,25 +242,27 @@ def _broadcast(site: Site) -> Node:
 
 
 def _broadcast_in_dim(site: Site) -> Node:
-    (x,) = site.tensors(1)
-    axes = site.integers("broadcast_dimensions")
-    return broadcast_along(site, x, axes, None)
+    site.require_operands(1)
+    return broadcast_along(site, None)
 
 
-def broadcast_along(
-    site: Site, x: Node, axes: tuple[int, ...], shape: tuple[Size, ...] | None
-) -> Node:
-    """x with its axes at `axes` of `shape`, or of the stated shape, whose open sizes are those
-    of x."""
-    if len(axes) == len(x.shape) and len(set(axes)) == len(axes):
-        known = {axis: size for axis, size in zip(axes, x.shape, strict=True) if size != 1}
-        if shape is None:
-            shape = site.result_shape(known)
-        for axis, size in known.items():
-            if 0 <= axis < len(shape):
-                site.assume_equal(size, shape[axis])
-    elif shape is None:
-        shape = site.result_shape()
+def broadcast_along(site: Site, shape: tuple[Size, ...] | None) -> Node:
+    """Operand 0 with its axes at `broadcast_dimensions` of `shape`, or of the stated shape. Where
+    the text leaves both sizes open they are equal; only an axis that is stated as 1 stretches."""
+    x, axes = site.tensor(0), site.integers("broadcast_dimensions")
+    known: dict[int, Size] = {}
+    if len(axes) == len(x.shape) and site.op.operand_types:
+        _, stated = tensor_parts(site.op.operand_types[0])
+        known = {
+            axis: size
+            for axis, size, given in zip(axes, x.shape, stated, strict=True)
+            if given != 1
+        }
+    if shape is None:
+        shape = site.result_shape(known)
+    for axis, size in known.items():
+        if 0 <= axis < len(shape):
+            site.assume_equal(size, shape[axis])
     return broadcast_in_dim(site.tensor(0), tuple(map(site.scope.sizes.resolve, shape)), axes)
 
 
@@ -348,7 +349,6 @@ def _pad_interior(site: Site, x: Node, value: Node, axis: int, amount: int) -> N
 
 
 # Contraction and reduction
-# -------------------------------------------------------------------------
 
 
 def _dot(site: Site) -> Node:
@@ -408,7 +408,7 @@ def _reduce(site: Site) -> Node:
     """One tensor and its start value; the region must be a single associative operation of its
     two arguments."""
     x, start = site.tensors(2)
-    operation = _scalar(_monoid(site), x.dtype)
+    operation = _scalar(_monoid(site, x.dtype), x.dtype)
     result = builders.reduce_axes(operation, x, site.integers("dimensions"))
     if start.shape or start.dtype != x.dtype:
         raise TypeMismatch(
@@ -425,19 +425,21 @@ def _is_identity(start: Node, operation: ScalarOp) -> bool:
     return start is builders.scalar_constant(operation.identity(start.dtype), start.dtype)
 
 
-def _monoid(site: Site) -> str:
-    body = _single_operation(site)
+def _monoid(site: Site, dtype: DType) -> str:
+    body = _single_operation(site, dtype)
     name = body.name.rpartition(".")[2]
     if name not in MONOIDS:
         raise VerificationError(
-            f"{site.name} requires a region of one operation of {', '.join(MONOIDS)}, got {body.name}",
+            f"{site.name} requires a region of one operation of {', '.join(MONOIDS)}, "
+            f"got {body.name}",
             site.scope.source.location(body.offset, body.length),
         )
     return MONOIDS[name]
 
 
-def _single_operation(site: Site) -> SyntaxOp:
-    """The operation of a region of the form (x, y) -> op(x, y) or op(y, x)."""
+def _single_operation(site: Site, dtype: DType) -> SyntaxOp:
+    """The operation of a region of the form (x, y) -> op(x, y) or op(y, x) on scalars of
+    `dtype`."""
     regions = site.op.regions
     if len(regions) == 1 and len(regions[0].blocks) == 1:
         block = regions[0].blocks[0]
@@ -447,11 +449,14 @@ def _single_operation(site: Site) -> SyntaxOp:
             used = sorted(operand.name for operand in body.operands)
             returned = [operand.name for operand in end.operands]
             results = [result.name for result in body.results]
-            if end.name.endswith("return") and used == arguments and returned == results:
+            scalars = all(tensor_parts(x.type) == (dtype, ()) for x in block.arguments)
+            applied = used == arguments and returned == results
+            if end.name.endswith("return") and scalars and applied:
                 return body
     where = site.scope.source.location(regions[0].offset) if regions else site.where
     raise VerificationError(
-        f"{site.name} requires a region that applies one operation to its two arguments and returns the result",
+        f"{site.name} requires a region that applies one operation to its two arguments "
+        "and returns the result",
         where,
     )
 

@@ -77,11 +77,9 @@ def numpy_dtype(element: SyntaxType, source: Source, offset: int) -> np.dtype:
     return dtype
 
 
-def number(literal: Number, source: Source, default: str = "i64") -> int | float | bool:
-    """The value of `1 : i32`, read by its type (or `default`)."""
-    element = literal.type or ElementType(default)
-    if literal.type is None and "." in literal.text:
-        element = ElementType("f64")
+def number(literal: Number, source: Source) -> int | float | bool:
+    """The value of `1 : i32`, read by its type; without one, i64 or f64."""
+    element = literal.type or ElementType("f64" if "." in literal.text else "i64")
     dtype = numpy_dtype(element, source, literal.offset)
     return _number(literal.text, dtype, source, literal.offset)
 

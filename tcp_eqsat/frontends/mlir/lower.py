@@ -158,8 +158,8 @@ class _FunctionPass:
                 "a function with a body requires names for its arguments", where
             )
         with _placed(where):
-            type_ = self.scope.tensor_type(stated)
-        node = self.scope.add_parameter(name.name[1:], type_)
+            type_ = self.scope.tensor_type(stated, name.offset)
+            node = self.scope.add_parameter(name.name[1:], type_)
         self.scope.define(name, node)
         self._record(node, name.name, where)
 

@@ -317,7 +317,17 @@ class Parser:
 
     # types
 
+    def _refuse_unclosed(self) -> None:
+        """A word and its balanced `<...>` are one token; the bracket stands alone where it is not
+        balanced."""
+        if self.tokens[self.index] and self.tokens[self.index + 1] == "<":
+            word = self.token
+            if word[0].isalpha() or word[0] in "!#":
+                where = self.source.location(self.offset, len(word))
+                raise ParseError(f"expected '>' to close {word + '<'!r}", where)
+
     def type(self) -> SyntaxType:
+        self._refuse_unclosed()
         token = self.token
         if token == "(":
             return self.function_type()
@@ -382,6 +392,7 @@ class Parser:
             return result
 
     def attribute(self) -> Attribute:
+        self._refuse_unclosed()
         token, offset = self.token, self.offset
         first = token[:1]
         if first in _DIGITS or (first == "-" and token != "->" and len(token) > 1):
@@ -430,8 +441,6 @@ class Parser:
             if self.accept(":"):
                 self.type()
             return OpaqueAttribute(token, offset)
-        if token == "dense" and self.tokens[self.index + 1] == "<":
-            raise self.error("expected '>' to close the literal of")
         raise self.error("expected an attribute")
 
     def _dense(self, token: str, offset: int) -> Dense:

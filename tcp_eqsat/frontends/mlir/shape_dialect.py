@@ -38,8 +38,7 @@ def _broadcast(site: Site) -> Extents:
 def _broadcast_in_dim(site: Site) -> Node:
     """A tensor and the shape it is broadcast to."""
     site.require_operands(2)
-    axes = site.integers("broadcast_dimensions")
-    return broadcast_along(site, site.tensor(0), axes, site.extents(1))
+    return broadcast_along(site, site.extents(1))
 
 
 SHAPE: Mapping[str, Lowering] = {

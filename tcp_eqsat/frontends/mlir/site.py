@@ -88,16 +88,22 @@ class Scope:
         return self.source.location(reference.offset, len(reference.name))
 
     def add_parameter(self, name: str, type_: TensorType) -> Node:
+        """Raises VerificationError where a parameter has the name."""
+        if any(name == known.attributes.name for known in self.parameters):
+            raise VerificationError(f"two parameters are called {name!r}")
         node = parameter(name, len(self.parameters), type_)
         self.parameters.append(node)
         return node
 
-    def tensor_type(self, stated: SyntaxType) -> TensorType:
-        """A stated type, each `?` an unknown; raises TypeMismatch without a place."""
+    def tensor_type(self, stated: SyntaxType, offset: int) -> TensorType:
+        """The type stated for what is at `offset`, each `?` an unknown; raises TypeMismatch
+        without a place."""
         dtype, shape = tensor_parts(stated)
-        return TensorType(
-            dtype, tuple(self.sizes.unknown() if size is None else size for size in shape)
+        sizes = (
+            self.sizes.unknown((offset, axis)) if size is None else size
+            for axis, size in enumerate(shape)
         )
+        return TensorType(dtype, tuple(sizes))
 
     def agree(self, stated: SyntaxType, content: Content) -> bool:
         """Whether a value has its stated type, once what the type says of unknown sizes is
@@ -226,17 +232,15 @@ class Site:
             raise TypeMismatch(f"{self.name} requires one result, got {len(self.op.result_types)}")
         return tensor_parts(self.op.result_types[0])
 
-    def unknown(self) -> Size:
-        return self.scope.sizes.unknown()
-
     def result_shape(self, known: dict[int, Size] | None = None) -> tuple[Size, ...]:
         """The stated shape of the result; a `?` is the size that `known` gives its axis, or
         an unknown."""
         known = known or {}
-        return tuple(
-            size if size is not None else known[axis] if axis in known else self.unknown()
-            for axis, size in enumerate(self.stated()[1])
-        )
+        shape: list[Size] = []
+        for axis, stated in enumerate(self.stated()[1]):
+            size = known.get(axis) if stated is None else stated
+            shape.append(self.scope.sizes.unknown((self.op.offset, axis)) if size is None else size)
+        return tuple(shape)
 
 
 def counted(number: int, noun: str) -> str:

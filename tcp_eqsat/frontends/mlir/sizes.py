@@ -8,7 +8,9 @@ back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tcp_eqsat.errors import ShapeMismatch
 from tcp_eqsat.lang.dims import (
@@ -32,34 +34,42 @@ def symbol_name(number: int) -> str:
     return _FIRST_NAMES[number] if number < len(_FIRST_NAMES) else f"d{number}"
 
 
+Place = tuple[int, int]
+"""Where a `?` stands: the offset of what has the type, and the axis."""
+
+
 @dataclass(frozen=True)
 class Answers:
-    """What a pass learned: the size of each unknown in order of appearance, and what remains to be
-    checked when the sizes are known."""
+    """What a pass learned: the size of each unknown, and what remains to be checked when the
+    sizes are known."""
 
-    sizes: tuple[Size, ...] = ()
+    sizes: Mapping[Place, Size] = field(default_factory=dict)
     guards: tuple[Guard, ...] = ()
 
 
 class Sizes:
-    """The unknowns of one pass over a function."""
+    """The unknowns of one pass over a function, in order of appearance."""
 
     def __init__(self, answers: Answers) -> None:
         self._known = answers
-        self._unknowns: list[Size] = []
-        self._order: dict[str, int] = {}
+        self._unknowns: dict[Place, Size] = {}
+        self._order = {
+            found.name: -1 for size in answers.sizes.values() for found in symbols_of(size)
+        }
         self._unifier = Unifier(lambda found: self._order.get(found.name, len(self._order)))
         self.version = 0
         """How often something was learned in this pass."""
 
-    def unknown(self) -> Size:
-        """The size of the next `?`."""
-        number = len(self._unknowns)
-        known = self._known.sizes
-        size = known[number] if number < len(known) else symbol(symbol_name(number))
-        self._unknowns.append(size)
+    def unknown(self, place: Place) -> Size:
+        """The size of the `?` at `place`."""
+        size = self._known.sizes.get(place)
+        if size is None:
+            names = map(symbol_name, itertools.count())
+            size = symbol(next(name for name in names if name not in self._order))
         for found in symbols_of(size):
-            self._order.setdefault(found.name, number)
+            if self._order.get(found.name, -1) < 0:
+                self._order[found.name] = len(self._unknowns)
+        self._unknowns[place] = size
         return self.resolve(size)
 
     def resolve(self, size: Size) -> Size:
@@ -94,9 +104,9 @@ class Sizes:
 
     def answers(self) -> Answers:
         """What is known now, the symbols that remain named in order of appearance."""
-        sizes = [self.resolve(size) for size in self._unknowns]
+        sizes = {place: self.resolve(size) for place, size in self._unknowns.items()}
         names: dict[str, Size] = {}
-        for size in sizes:
+        for size in sizes.values():
             for found in sorted(symbols_of(size), key=self._appearance):
                 if found.name not in names:
                     name = symbol_name(len(names))
@@ -106,7 +116,8 @@ class Sizes:
             for guard in (*self._known.guards, *self._unifier.guards)
         )
         return Answers(
-            tuple(substitute(size, names) for size in sizes), tuple(dict.fromkeys(guards))
+            {place: substitute(size, names) for place, size in sizes.items()},
+            tuple(dict.fromkeys(guards)),
         )
 
     def _appearance(self, found: Symbol) -> int:
