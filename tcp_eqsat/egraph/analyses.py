@@ -84,6 +84,7 @@ def declarations(*, strict: bool = False) -> list[str]:
         f"(function splat (T) String {merge})",
         *(f"(function result_dtype{n} ({' '.join(['String'] * (n + 1))}) String :merge old)" for n in MAPS),
         "(function literal (String String) String :merge old)",
+        "(function origin (T) i64 :merge (min old new))",
         *(line for table in FOLDS for line in table.declarations),
     ]
     rules = [*_TYPES, *_SPLATS, *(rule for arity in MAPS for rule in _map_rules(arity))]
@@ -125,3 +126,8 @@ def literals(numbers: Mapping[str, Number], dtypes: Iterable[DType]) -> list[str
                 continue
             lines.append(f'(set (literal {quoted(key)} "{dtype}") "{bits.hex()}")')
     return lines
+
+
+def origins(numbers: Iterable[int]) -> list[str]:
+    """Facts: which values are the program's parameters and constants, in order."""
+    return [f"(set (origin (original {number})) {place})" for place, number in enumerate(numbers)]

@@ -14,7 +14,7 @@ from tcp_eqsat.egraph.schema import CONSTANT, MAPS, OPAQUE, SCALAR, constructor_
 from tcp_eqsat.lang.op import Op
 from tcp_eqsat.lang.ops.elementwise import map_op
 from tcp_eqsat.lang.ops.movement import view_op
-from tcp_eqsat.lang.ops.source import constant_op
+from tcp_eqsat.lang.ops.source import constant_op, parameter_op
 from tcp_eqsat.lang.ops.structure import expand
 from tcp_eqsat.lang.program import Function, Node, TensorData, walk
 from tcp_eqsat.lang.scalar import ScalarApply, ScalarExpr, ScalarLiteral, ScalarParameter
@@ -53,6 +53,7 @@ class Encoding:
     lines     commands that define `(original n)` for n = 0, 1, ...
     numbers   n of every value of the function that is a tensor
     results   n of each result
+    origins   n of each parameter and constant, in order
     dtypes    every dtype in the program
     outside   what the numbers in the text stand for
     """
@@ -60,6 +61,7 @@ class Encoding:
     lines: tuple[str, ...]
     numbers: dict[Node, int]
     results: tuple[int, ...]
+    origins: tuple[int, ...]
     dtypes: frozenset[DType]
     outside: Outside
 
@@ -73,8 +75,8 @@ def encode(function: Function) -> Encoding:
         writer.add(node)
     numbers = {node: writer.numbers[new] for node, new in expanded.items() if new in writer.numbers}
     return Encoding(
-        tuple(writer.lines), numbers, tuple(numbers[x] for x in function.results), frozenset(writer.dtypes),
-        writer.outside)
+        tuple(writer.lines), numbers, tuple(numbers[x] for x in function.results),
+        tuple(writer.origins), frozenset(writer.dtypes), writer.outside)
 
 
 class _Writer:
@@ -83,6 +85,7 @@ class _Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.numbers: dict[Node, int] = {}
+        self.origins: list[int] = []
         self.outside = Outside()
         self.dtypes: set[DType] = set()
         self._next = 0
@@ -96,6 +99,8 @@ class _Writer:
         else:
             number = self._plain(node, operands)
         self.numbers[node] = number
+        if node.op in (parameter_op, constant_op):
+            self.origins.append(number)
         if isinstance(node.type, TensorType):
             self.dtypes.add(node.type.dtype)
 

@@ -1,0 +1,77 @@
+"""Facts in the e-graph: which values are known to be finite, nonnegative, not -0, and so on.
+
+Only facts that the loaded rules ask for, and those they follow from, are computed. Constants are judged by their
+data, everything else by the fact rules of `rules.facts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tcp_eqsat.egraph.analyses import ANALYSE
+from tcp_eqsat.egraph.columns import codec_of
+from tcp_eqsat.egraph.compile_rules import compile_fact, fact_table
+from tcp_eqsat.egraph.deferred import DeferredTable
+from tcp_eqsat.egraph.encode import Encoding
+from tcp_eqsat.lang.scalar import Number
+from tcp_eqsat.lang.types import dtype_named
+from tcp_eqsat.rules.condition import Fact
+from tcp_eqsat.rules.facts import FACT_RULES, FACTS, FactRule
+
+
+class Facts:
+    """The fact tables that `asked` facts need.
+
+    declarations  tables and rules of ruleset `analyse`
+    tables        what Python decides
+    numbers       numbers that the fact rules mention
+    lines         facts of the program's large constants
+    """
+
+    def __init__(self, asked: Iterable[str], encoding: Encoding) -> None:
+        rules = _needed(frozenset(asked))
+        names = dict.fromkeys((*sorted(asked), *(rule.fact.name for rule in rules)))
+        facts = [fact for fact in FACTS if fact.name in names]
+        compiled = [compile_fact(rule, ANALYSE) for rule in rules]
+        judges = [_judge(fact) for fact in facts]
+        self.declarations = [
+            *(f"(relation {fact_table(fact.name)} (T))" for fact in facts),
+            *(line for judge in judges for line in judge.declarations),
+            *(line for fact, judge in zip(facts, judges, strict=True) for line in _splat_rules(fact, judge)),
+            *(line for each in compiled for line in each.commands),
+        ]
+        self.tables = [*judges, *(each.table for each in compiled if each.table is not None)]
+        self.numbers: dict[str, Number] = {key: value for each in compiled for key, value in each.numbers.items()}
+        self.lines = [
+            f"({fact_table(fact.name)} (Constant {number}))"
+            for number, data in enumerate(encoding.outside.constants) for fact in facts if fact.true_of(data.array)]
+
+
+def _needed(asked: frozenset[str]) -> list[FactRule]:
+    """The fact rules for some facts and for what their conditions ask for in turn."""
+    names = set(asked)
+    while True:
+        rules = [rule for rule in FACT_RULES if rule.fact.name in names]
+        wider = names | {name for rule in rules for name in compile_fact(rule, ANALYSE).facts}
+        if wider == names:
+            return rules
+        names = wider
+
+
+def _judge(fact: Fact) -> DeferredTable:
+    """Whether a fact is true of a scalar: (dtype, bits) -> nothing, defined where it is."""
+
+    def decide(dtype: str, bits: str) -> tuple[()] | None:
+        return () if fact.true_of(np.frombuffer(bytes.fromhex(bits), dtype_named(dtype).numpy)) else None
+
+    return DeferredTable(f"{fact.name}_of_scalar", (codec_of(str), codec_of(str)), (), decide)
+
+
+def _splat_rules(fact: Fact, judge: DeferredTable) -> list[str]:
+    known = "(= ?b (splat ?e)) (= ?d (dtype ?e))"
+    return [
+        f"(rule ({known}) (({judge.want} ?d ?b)) :ruleset {ANALYSE})",
+        f"(rule ({known} ({judge.have} ?d ?b)) (({fact_table(fact.name)} ?e)) :ruleset {ANALYSE})",
+    ]
