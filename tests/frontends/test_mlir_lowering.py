@@ -14,7 +14,7 @@ from tcp_eqsat.errors import (
     VerificationError,
 )
 from tcp_eqsat.frontends.mlir import parse, read
-from tcp_eqsat.frontends.mlir.hlo import BINARY, COMPARISONS, UNARY
+from tcp_eqsat.frontends.mlir.hlo_elementwise import BINARY, COMPARISONS, UNARY
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.reference import reference
 

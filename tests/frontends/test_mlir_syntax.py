@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tcp_eqsat.errors import ParseError, TcpError, TypeMismatch, UnknownName
+from tcp_eqsat.frontends.mlir.cursor import MAX_DEPTH
 from tcp_eqsat.frontends.mlir.forms import FORMS
 from tcp_eqsat.frontends.mlir.lexer import Source, tokenize
 from tcp_eqsat.frontends.mlir.literals import decode, integers
-from tcp_eqsat.frontends.mlir.parser import MAX_DEPTH, Parser
+from tcp_eqsat.frontends.mlir.parser import Parser
 from tcp_eqsat.frontends.mlir.tree import (
     UNIT,
     Dense,

@@ -169,7 +169,6 @@ FORMS: Mapping[str, Form] = {
     "return": RETURN,
     "func.return": RETURN,
     "std.return": RETURN,
-    "std.constant": CONSTANT,
     "flow.variable.load": sequence(symbol("variable"), attributes, result_type),
     "shape.*": ELEMENTWISE,
     "xla_hlo.constant": CONSTANT,

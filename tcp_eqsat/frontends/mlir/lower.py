@@ -129,7 +129,7 @@ class _FunctionPass:
         scope = self.scope
         function = Function(
             self.name,
-            tuple(scope.parameters),
+            tuple(scope.parameters.values()),
             results,
             names=scope.names,
             locations=scope.locations,

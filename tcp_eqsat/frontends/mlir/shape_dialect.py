@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcp_eqsat.errors import ShapeMismatch
-from tcp_eqsat.frontends.mlir.hlo import broadcast_along
+from tcp_eqsat.frontends.mlir.hlo_structure import broadcast_along
 from tcp_eqsat.frontends.mlir.site import Extents, Lowering, Site
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.program import Node

@@ -45,7 +45,7 @@ Lowering = Callable[["Site"], "Content | tuple[Content, ...]"]
 
 @dataclass(slots=True)
 class Value:
-    """What a name stands for. A node typed before something was learned of the sizes is `stale`."""
+    """What a name stands for, typed by what was known of the sizes at `version`."""
 
     content: Content
     defined: Reference
@@ -59,7 +59,7 @@ class Scope:
     source: Source
     sizes: Sizes
     values: dict[str, Value] = field(default_factory=dict)
-    parameters: list[Node] = field(default_factory=list)
+    parameters: dict[str, Node] = field(default_factory=dict)
     variables: dict[str, Node] = field(default_factory=dict)
     names: dict[Node, str] = field(default_factory=dict)
     locations: dict[Node, Location] = field(default_factory=dict)
@@ -89,10 +89,9 @@ class Scope:
 
     def add_parameter(self, name: str, type_: TensorType) -> Node:
         """Raises VerificationError where a parameter has the name."""
-        if any(name == known.attributes.name for known in self.parameters):
+        if name in self.parameters:
             raise VerificationError(f"two parameters are called {name!r}")
-        node = parameter(name, len(self.parameters), type_)
-        self.parameters.append(node)
+        node = self.parameters[name] = parameter(name, len(self.parameters), type_)
         return node
 
     def tensor_type(self, stated: SyntaxType, offset: int) -> TensorType:

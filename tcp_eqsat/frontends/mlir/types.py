@@ -8,7 +8,7 @@ import re
 from tcp_eqsat.errors import ParseError
 from tcp_eqsat.frontends.mlir.tree import ElementType, OpaqueType, SyntaxType, TensorText
 
-_ELEMENT = re.compile(r"(?:[su]?i[1-9]\d{0,5}|b?f\d\w*|tf32|index|none)\Z", re.ASCII)
+ELEMENT = re.compile(r"(?:[su]?i[1-9]\d{0,5}|b?f\d\w*|tf32|index|none)\Z", re.ASCII)
 _SHAPE = re.compile(r"(?:(?:\?|\d+)x)*+", re.ASCII)
 _NAMED = re.compile(r"(!?[A-Za-z_][\w$.]*+)(?:<(.*)>)?+\Z", re.ASCII | re.DOTALL)
 _BUILTIN = frozenset({"tensor", "vector", "memref", "complex", "tuple", "array"})
@@ -23,7 +23,7 @@ def parse_type(text: str, depth: int = 0) -> SyntaxType:
     Raises ParseError without a place."""
     if depth > _DEEPEST:
         raise ParseError(f"types are nested deeper than {_DEEPEST} levels")
-    if _ELEMENT.match(text):
+    if ELEMENT.match(text):
         return ElementType(text)
     match = _NAMED.match(text)
     if not match:
