@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -19,11 +17,10 @@ from tcp_eqsat.compare import compare
 from tcp_eqsat.lang.reference import evaluate
 from tcp_eqsat.report import SCHEMA, Report, json_ready
 from tcp_eqsat.run import random_arrays
+from tcp_eqsat.timing import interleaved
 
 BATCHES = (1, 7, 128, 4096)
 LARGEST_ERROR = 1e-5
-_ROUNDS = 31  # interleaved timings, of which the median counts
-_SLICE = 2e-4  # seconds of calls in one timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +107,10 @@ def _part(name: str, plain: Callable[..., np.ndarray]) -> Part:
             "h2_bias", "out_bias", "h1_bias", "h2_weights", "out_weights", "h1_weights"))]
         (expected,) = evaluate(program.main, arrays)
         error = compare(compiled(*arrays), expected).max_abs_error
-        ours, theirs = interleaved(lambda a=arrays: compiled(*a), lambda a=positional: plain(*a))
-        rows.append(Row(batch, error, ours * 1e6, theirs * 1e6))
+        ours, theirs = interleaved([lambda a=arrays: compiled(*a), lambda a=positional: plain(*a)])
+        rows.append(Row(batch, error, ours.median * 1e6, theirs.median * 1e6))
     types = f"{program.main.parameters[0].type} -> {program.main.results[0].type}"
     return Part(compiled.report, types, tuple(rows))
-
-
-def interleaved(*functions: Callable[[], object]) -> tuple[float, ...]:
-    """Median seconds of one call of each function, timed in turns."""
-    counts = []
-    for function in functions:
-        function()
-        start = time.perf_counter()
-        function()
-        counts.append(max(1, int(_SLICE / max(time.perf_counter() - start, 1e-7))))
-    times: list[list[float]] = [[] for _ in functions]
-    for _ in range(_ROUNDS):
-        for function, count, found in zip(functions, counts, times, strict=True):
-            start = time.perf_counter()
-            for _ in range(count):
-                function()
-            found.append((time.perf_counter() - start) / count)
-    return tuple(map(statistics.median, times))
 
 
 def show_demo(outcome: Outcome, console: Console) -> None:
