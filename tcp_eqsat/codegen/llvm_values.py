@@ -118,7 +118,7 @@ class LLVMBuilder:
         self.lanes = lanes
         self.lines: list[str] = []
         self.declarations = {} if declarations is None else declarations
-        self._numbering: list[dict[str, LLVMValue]] = [{}]
+        self._numbering: list[dict[tuple[str, DType], LLVMValue]] = [{}]
         self._next = 0
         self._block: str | None = None
 
@@ -152,14 +152,15 @@ class LLVMBuilder:
 
     def instruction(self, text: str, dtype: DType, lanes: int, pure: bool = True) -> LLVMValue:
         """The result of `text` (all that follows the `=`); a pure one that was written before is reused."""
+        key = text, dtype
         if pure:
             for numbered in reversed(self._numbering):
-                if text in numbered:
-                    return numbered[text]
+                if key in numbered:
+                    return numbered[key]
         value = LLVMValue(self.fresh(), dtype, lanes)
         self.lines.append(f"  {value.text} = {text}")
         if pure:
-            self._numbering[-1][text] = value
+            self._numbering[-1][key] = value
         return value
 
     def declare(self, name: str, result: str, operands: tuple[str, ...]) -> None:

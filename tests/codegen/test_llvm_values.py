@@ -345,6 +345,14 @@ def test_equal_instructions_are_written_once_per_scope() -> None:
     assert b.load("%p0", F32) != x
 
 
+def test_reuse_keeps_signedness() -> None:
+    b = LLVMBuilder(cpu_target("native"), 4)
+    x = b.load("%p", I32)
+    y = b.bitcast(x, U32)
+    assert b.add(x, x).dtype is I32
+    assert b.add(y, y).dtype is U32
+
+
 def test_errors() -> None:
     b = LLVMBuilder(cpu_target("native"), 4)
     with pytest.raises(UnknownName, match=r"no vector function 'sine'.*sin"):

@@ -9,14 +9,14 @@ from tcp_eqsat.lang.types import F32, DType
 # The largest error in ULP, in f32 and in f64, over all arguments and on every target; docs/accuracy.md holds
 # what was measured.
 MAX_ULP: dict[str, tuple[float, float]] = {
-    "exp": (1.0, 1.0),
+    "exp": (1.1, 1.1),
     "exp2": (1.5, 1.5),
-    "expm1": (1.6, 2.2),
+    "expm1": (1.6, 2.4),
     "log": (1.0, 1.0),
     "log2": (1.0, 1.0),
     "log1p": (1.0, 1.0),
     "tanh": (1.6, 1.8),
-    "logistic": (2.5, 2.5),
+    "logistic": (2.6, 2.6),
     "erf": (1.5, 1.8),
     "sin": (1.6, 1.0),
     "cos": (1.6, 1.0),
