@@ -22,6 +22,8 @@ from tcp_eqsat.lang.types import DType, Shape, TensorType, Type
 
 TYPED_BY_RULES = frozenset(("parameter", "iota", "map", "view", "reshape", "reduce", "contract"))
 """Operations whose result types egglog derives. Others are typed by whoever adds them."""
+TYPED_DEPTH = 16
+"""Types flow one value a round, so that every value this deep below the last typed ones is typed in the text."""
 
 
 @dataclass
@@ -88,7 +90,7 @@ class _Writer:
         self.origins: list[int] = []
         self.outside = Outside()
         self.dtypes: set[DType] = set()
-        self._next = 0
+        self._depths: list[int] = []
 
     def add(self, node: Node) -> None:
         operands = tuple(self.numbers[x] for x in node.operands)
@@ -104,15 +106,17 @@ class _Writer:
         if isinstance(node.type, TensorType):
             self.dtypes.add(node.type.dtype)
 
-    def _define(self, term: str, type_: Type | None = None) -> int:
-        """The number of a new value; its type, where no rule derives it."""
-        number = self._next
-        self._next += 1
+    def _define(self, term: str, type_: Type, operands: tuple[int, ...] = (), *, derived: bool = True) -> int:
+        """The number of a new value; `derived` says that rules find its type from those of its operands."""
+        number = len(self._depths)
         self.lines.append(f"(set (original {number}) {term})")
-        if isinstance(type_, TensorType):
+        depth = max((self._depths[x] for x in operands), default=0) + 1
+        if isinstance(type_, TensorType) and (not derived or depth == TYPED_DEPTH):
+            depth = 0
             self.lines.append(
                 f'(set (dtype (original {number})) "{type_.dtype}")'
                 f"(set (shape (original {number})) {shape_text(type_.shape)})")
+        self._depths.append(depth)
         return number
 
     def _plain(self, node: Node, operands: tuple[int, ...]) -> int:
@@ -123,28 +127,29 @@ class _Writer:
             columns = tuple(
                 text for name, codec in constructor.fields for text in codec.encode(getattr(node.attributes, name)))
         return self._define(
-            constructor.text(_references(operands), columns),
-            None if node.op.name in TYPED_BY_RULES else node.type)
+            constructor.text(_references(operands), columns), node.type, operands,
+            derived=node.op.name in TYPED_BY_RULES)
 
     def _constant(self, data: TensorData) -> int:
+        type_ = TensorType(data.dtype, data.shape)
         if data.is_splat:
-            return self._define(splat_term(data.dtype, data.array.reshape(-1)[:1].tobytes(), data.shape))
-        return self._define(
-            CONSTANT.text((), (str(self.outside.constant(data)),)), TensorType(data.dtype, data.shape))
+            return self._define(splat_term(data.dtype, data.array.reshape(-1)[:1].tobytes(), data.shape), type_)
+        return self._define(CONSTANT.text((), (str(self.outside.constant(data)),)), type_, derived=False)
 
     def _map(self, node: Node, operands: tuple[int, ...]) -> int:
         """One value for each subexpression."""
         known: dict[ScalarExpr, int] = {}
         for expr in node.attributes.function.walk():
+            type_ = TensorType(expr.dtype, node.shape)
             match expr:
                 case ScalarParameter():
                     known[expr] = operands[expr.index]
                 case ScalarLiteral():
-                    known[expr] = self._define(splat_term(expr.dtype, expr.bits, node.shape))
+                    known[expr] = self._define(splat_term(expr.dtype, expr.bits, node.shape), type_)
                 case ScalarApply():
                     arguments = tuple(known[x] for x in expr.arguments)
-                    constructor = MAPS[len(arguments)]
-                    known[expr] = self._define(constructor.text(_references(arguments), (f'"{expr.op.name}"',)))
+                    term = MAPS[len(arguments)].text(_references(arguments), (f'"{expr.op.name}"',))
+                    known[expr] = self._define(term, type_, arguments)
             self.dtypes.add(expr.dtype)
         return known[node.attributes.function.result]
 

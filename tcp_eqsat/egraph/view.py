@@ -1,32 +1,15 @@
-"""An immutable picture of an e-graph in the program's own terms: what extraction reads.
-
-Classes are numbered the same way in every run: first those of the input's values in order, then the others by
-their smallest e-node whose operands are numbered already.
-"""
+"""An immutable picture of an e-graph in the program's own terms: what extraction reads. Knows nothing of egglog."""
 
 from __future__ import annotations
 
-import functools
-import heapq
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from tcp_eqsat.egraph.columns import Decoder
-from tcp_eqsat.egraph.encode import Encoding, Outside
-from tcp_eqsat.egraph.engine import Engine, Tables
-from tcp_eqsat.egraph.schema import CONSTANT, OPAQUE, SCALAR, Constructor, constructors
 from tcp_eqsat.lang.op import Op
-from tcp_eqsat.lang.ops.attributes import ConstantAttributes, MapAttributes
-from tcp_eqsat.lang.ops.elementwise import map_op
-from tcp_eqsat.lang.ops.source import constant_op
 from tcp_eqsat.lang.ops.structure import expand
-from tcp_eqsat.lang.program import Function, Node, TensorData, walk
-from tcp_eqsat.lang.scalar import function_of, scalar_op_named
-from tcp_eqsat.lang.types import DType, TensorType, Type, dtype_named
+from tcp_eqsat.lang.program import Function, Node, walk
+from tcp_eqsat.lang.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +24,9 @@ class ENode:
 @dataclass(frozen=True)
 class EGraphView:
     """Classes of equal values.
+
+    The numbering is the same in every run, and every class has an e-node whose operands all have smaller numbers:
+    first come the input's values in order, then classes by their smallest e-node over what is numbered already.
 
     classes   the e-nodes of each class, in a fixed order; at least one; none is an operand of itself
     types     the type of each class
@@ -60,7 +46,7 @@ class EGraphView:
 
 
 def program_view(function: Function) -> EGraphView:
-    """The function itself, every value a class of one e-node (nothing is rewritten, maps keep their functions)."""
+    """The function itself: every value a class of one e-node. Nothing is rewritten, maps keep their functions."""
     expanded = expand((*function.parameters, *function.results))
     nodes = list(walk(expanded[x] for x in (*function.parameters, *function.results)))
     numbers = {node: n for n, node in enumerate(nodes)}
@@ -69,164 +55,3 @@ def program_view(function: Function) -> EGraphView:
         tuple(x.type for x in nodes),
         tuple(numbers[expanded[x]] for x in function.results),
         {node: numbers[new] for node, new in expanded.items() if new in numbers})
-
-
-def read_view(engine: Engine, tables: Tables, decoder: Decoder, encoding: Encoding) -> EGraphView:
-    """The picture of an e-graph."""
-    decoder.read(tables)
-    rows = _Rows(engine, tables, decoder, encoding.outside)
-    values = {decoder.value("i64", inputs[0]): output for inputs, output in tables.rows("original")}
-    order = _number(rows, [values[n] for n in range(len(values))])
-    numbers = {value: n for n, value in enumerate(order)}
-    types = rows.types(order)
-    classes = tuple(
-        tuple(rows.enode(row, numbers, types) for row in sorted(
-            rows.members[value], key=lambda row: _row_key(row, numbers)))
-        for value in order)
-    return EGraphView(
-        classes, tuple(types[n] for n in range(len(order))),
-        tuple(numbers[values[n]] for n in encoding.results),
-        {node: numbers[values[n]] for node, n in encoding.numbers.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """An e-node whose operands are still egglog's values; `key` orders rows, `columns` are decoded attributes."""
-
-    constructor: Constructor
-    key: tuple[str, str]
-    columns: tuple[Any, ...]
-    operands: tuple[Any, ...]
-
-
-class _Rows:
-    """The rows of all constructors, by class."""
-
-    def __init__(self, engine: Engine, tables: Tables, decoder: Decoder, outside: Outside) -> None:
-        self._tables = tables
-        self._decoder = decoder
-        self._outside = outside
-        self.members: dict[Any, list[_Row]] = defaultdict(list)
-        columns_of: dict[tuple[str, tuple[Any, ...]], tuple[tuple[str, str], tuple[Any, ...]]] = {}
-        for constructor in constructors().values():
-            width = constructor.operands
-            for inputs, output in tables.rows(constructor.name):
-                if width is None:
-                    operands, raw = tuple(engine.items(inputs[0])), inputs[1:]
-                else:
-                    operands, raw = inputs[:width], inputs[width:]
-                if output in operands:
-                    continue
-                found = columns_of.get((constructor.name, raw))
-                if found is None:
-                    columns = tuple(
-                        decoder.value(sort, value) for sort, value in zip(constructor.sorts, raw, strict=True))
-                    text = ";".join(_column_text(x) for x in columns)
-                    found = columns_of[(constructor.name, raw)] = ((constructor.name, text), columns)
-                self.members[output].append(_Row(constructor, *found, operands))
-
-    def types(self, order: list[Any]) -> dict[int, Type]:
-        """The type of each class, by its place in `order`."""
-        dtypes = {inputs[0]: output for inputs, output in self._tables.rows("dtype")}
-        shapes = {inputs[0]: output for inputs, output in self._tables.rows("shape")}
-        types: dict[int, Type] = {}
-        for n, value in enumerate(order):
-            if value in shapes:
-                types[n] = TensorType(
-                    dtype_named(self._decoder.value("String", dtypes[value])),
-                    self._decoder.value("Dims", shapes[value]))
-            else:
-                (row,) = (row for row in self.members[value] if row.constructor is OPAQUE)
-                types[n] = self._outside.opaques[row.columns[0]][2]
-        return types
-
-    def enode(self, row: _Row, numbers: Mapping[Any, int], types: Mapping[int, Type]) -> ENode:
-        operands = tuple(numbers[x] for x in row.operands)
-        constructor = row.constructor
-        if constructor is OPAQUE:
-            op, attributes, _ = self._outside.opaques[row.columns[0]]
-            return ENode(op, attributes, operands)
-        if constructor is CONSTANT:
-            return ENode(constant_op, ConstantAttributes(self._outside.constants[row.columns[0]]), ())
-        if constructor is SCALAR:
-            return ENode(constant_op, _scalar(*row.columns), ())
-        if constructor.op is map_op:
-            return ENode(map_op, _map(row.columns[0], tuple(_dtype(types[x]) for x in operands)), operands)
-        assert constructor.op is not None
-        return ENode(constructor.op, _attributes(constructor, row.columns), operands)
-
-
-def _dtype(type_: Type) -> DType:
-    assert isinstance(type_, TensorType), type_
-    return type_.dtype
-
-
-def _column_text(column: Any) -> str:
-    return f"({','.join(map(str, column))})" if isinstance(column, tuple) else str(column)
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _scalar(dtype: str, bits: str) -> ConstantAttributes:
-    return ConstantAttributes(TensorData(np.frombuffer(bytes.fromhex(bits), dtype_named(dtype).numpy).reshape(())))
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _map(name: str, dtypes: tuple[DType, ...]) -> MapAttributes:
-    return MapAttributes(function_of(scalar_op_named(name), *dtypes))
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _attributes(constructor: Constructor, columns: tuple[Any, ...]) -> Any:
-    """The attributes of columns that stand in the order of the fields."""
-    assert constructor.op is not None
-    if constructor.op.attributes is None:
-        return None
-    values, position = {}, 0
-    for name, codec in constructor.fields:
-        end = position + len(codec.sorts)
-        values[name] = codec.decode(*columns[position:end])
-        position = end
-    return constructor.op.attributes(**values)
-
-
-def _row_key(row: _Row, numbers: Mapping[Any, int]) -> tuple[tuple[str, str], tuple[int, ...]]:
-    return row.key, tuple(numbers[x] for x in row.operands)
-
-
-def _number(rows: _Rows, originals: Iterable[Any]) -> list[Any]:
-    """All classes in an order that does not depend on egglog's numbering.
-
-    Congruence makes the smallest e-node over numbered operands a name for its class: no two classes share it.
-    Every class of an e-graph has a finite term, so that every class gets a number.
-    """
-    order = list(dict.fromkeys(originals))
-    numbers = {value: n for n, value in enumerate(order)}
-    users: dict[Any, list[tuple[Any, _Row]]] = defaultdict(list)
-    missing: dict[int, int] = {}
-    heap: list[tuple[Any, int, Any]] = []
-    ready: list[tuple[Any, _Row]] = []
-    for value, members in rows.members.items():
-        if value in numbers:
-            continue
-        for row in members:
-            open_operands = {x for x in row.operands if x not in numbers}
-            missing[id(row)] = len(open_operands)
-            for operand in open_operands:
-                users[operand].append((value, row))
-            if not open_operands:
-                ready.append((value, row))
-    while True:
-        for value, row in ready:
-            heapq.heappush(heap, ((*_row_key(row, numbers),), len(heap), value))
-        ready = []
-        while heap and heap[0][2] in numbers:
-            heapq.heappop(heap)
-        if not heap:
-            return order
-        _, _, value = heapq.heappop(heap)
-        numbers[value] = len(order)
-        order.append(value)
-        for user, row in users[value]:
-            missing[id(row)] -= 1
-            if not missing[id(row)] and user not in numbers:
-                ready.append((user, row))

@@ -20,9 +20,10 @@ from tcp_eqsat.egraph.deferred import Answers, Memo
 from tcp_eqsat.egraph.encode import Encoding, encode
 from tcp_eqsat.egraph.engine import EGraphError, Engine
 from tcp_eqsat.egraph.facts import Facts
+from tcp_eqsat.egraph.read import read_view
 from tcp_eqsat.egraph.report import Iteration, RuleCounts, SaturationReport, StopReason
 from tcp_eqsat.egraph.schema import constructors, declarations
-from tcp_eqsat.egraph.view import EGraphView, program_view, read_view
+from tcp_eqsat.egraph.view import EGraphView, program_view
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.tiers import Permissions
