@@ -1,0 +1,84 @@
+"""Register tiles of contractions.
+
+A contraction's accumulators stay in registers: `rows` copies of a loop along which one operand moves, times
+`columns` vectors along which the other moves, for which in each step the second operand's vectors are loaded once
+and the first's elements are spread. The tile obeys rows * columns + columns + 1 <= registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tcp_eqsat.codegen.graph import FoldValue, Graph
+from tcp_eqsat.codegen.loops import Apply
+from tcp_eqsat.codegen.schedule_cost import Leaf, best_vector_axis, estimate, lanes_for
+from tcp_eqsat.codegen.target import CpuTarget
+
+UNROLL = 4
+"""Steps of the contracted loop between jumps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The order of a nest's loops (empty: as they come), and how many copies run of the loops around a contraction."""
+
+    order: tuple[int, ...]
+    copies: dict[int, int]
+
+
+def choose_tile(graph: Graph, order: tuple[int, ...], leaves: Sequence[Leaf], target: CpuTarget) -> Tile:
+    """The tile of the first contraction among the leaves; an empty one where there is none."""
+    leaf = next((x for x in leaves if x.fold is not None and x.fold.fused), None)
+    if leaf is None or leaf.fold is None:
+        return Tile((), {})
+    fold = leaf.fold
+    vector = best_vector_axis(graph, leaves, target)
+    rows, columns = _sides(graph, fold, leaf.axes, vector)
+    lanes = 1 if vector is None else lanes_for(graph, leaves, vector, target)
+    copies: dict[int, int] = {}
+    if vector in fold.axes or vector is None:
+        across = 4 if target.registers >= 32 else 2
+        copies |= {axis: min(across, _most(graph, axis, 1)) for axis in (rows, columns) if axis is not None}
+        return Tile((), {a: n for a, n in copies.items() if n > 1})
+    vectors = min(4 if target.registers >= 32 else 2, _most(graph, vector, lanes))
+    vectors = _balanced(_most(graph, vector, lanes), vectors)
+    copies[vector] = vectors
+    if rows is not None:
+        most = min(12 if vectors == 1 else 8, (target.registers - vectors - 1) // vectors)
+        extent = graph.extents[rows]
+        copies[rows] = _balanced(extent, most) if isinstance(extent, int) else _dynamic_rows(most)
+    return Tile((), {a: n for a, n in copies.items() if n > 1})
+
+
+def _dynamic_rows(most: int) -> int:
+    """Rows of a tile where the number of rows is not known: it is halved for the last ones."""
+    return 8 if most >= 8 else most
+
+
+def _balanced(count: int, most: int) -> int:
+    """The tile of at most `most` that cuts `count` into as few and as equal parts as can be."""
+    if count <= 0:
+        return 1
+    return -(-count // -(-count // most))
+
+
+def _most(graph: Graph, axis: int, lanes: int) -> int:
+    """How many steps of `lanes` an axis has; a large number where that is not known."""
+    extent = graph.extents[axis]
+    return -(-extent // lanes) if isinstance(extent, int) else 1 << 30
+
+
+def _sides(graph: Graph, fold: FoldValue, axes: tuple[int, ...],
+           vector: int | None) -> tuple[int | None, int | None]:
+    """The innermost loops along which one operand moves and the other does not: (other than the vector, vector)."""
+    if not isinstance(fold.body, Apply) or len(fold.body.operands) != 2:
+        return None, None
+    x, y = (graph.free(operand) - frozenset(fold.axes) for operand in fold.body.operands)
+    domain = [axis for axis in axes if axis not in fold.axes and estimate(graph.extents[axis]) > 1]
+    only_x = [axis for axis in domain if axis in x - y]
+    only_y = [axis for axis in domain if axis in y - x]
+    swapped = bool(only_x and only_y) and axes.index(only_x[-1]) > axes.index(only_y[-1])
+    if vector in only_x or (vector not in only_y and swapped):
+        only_x, only_y = only_y, only_x
+    return (only_x[-1] if only_x else None), (only_y[-1] if only_y else None)

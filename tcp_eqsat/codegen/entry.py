@@ -1,0 +1,101 @@
+"""The function that runs a plan: it finds every buffer, computes the sizes and calls the kernels in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tcp_eqsat.codegen.memory import Layout
+from tcp_eqsat.codegen.size_ir import INTRINSICS, CheckedText, SizeText
+from tcp_eqsat.lang.dims import Size, product
+from tcp_eqsat.lang.plan import Plan, Port, Role
+from tcp_eqsat.lang.types import TensorType
+
+NAME = "entry"
+"""`void entry(ptr parameters, ptr results, ptr constants, ptr workspace, ptr sizes)`, see `call.make_call`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A call of the function `symbol` with arrays (buffers, or scratch arrays by their place) and sizes."""
+
+    symbol: str
+    arrays: tuple[str, ...]
+    sizes: tuple[Size, ...]
+
+
+def result_owners(plan: Plan) -> dict[str, int]:
+    """The buffers that lie in a result's own memory, with the number of the result."""
+    owners: dict[str, int] = {}
+    for number, port in enumerate(plan.results):
+        root = plan.root(port.buffer)
+        if root.role not in (Role.PARAMETER, Role.CONSTANT):
+            owners.setdefault(root.name, number)
+    return owners
+
+
+def emit_entry(plan: Plan, calls: Sequence[KernelCall], constants: Mapping[str, int], workspace: Layout,
+               declarations: dict[str, str]) -> str:
+    """The text of the entry; `constants` gives byte offsets by buffer, `declarations` collects what it calls."""
+    text = CheckedText("leave")
+    sizes = SizeText(text)
+    for number, symbol in enumerate(plan.symbols):
+        sizes.bind(symbol, text.load("i64", "%sizes", 8 * number))
+    addresses = _Addresses(plan, text, sizes, constants, workspace)
+    for call in calls:
+        arguments = [f"ptr {addresses.of(name)}" for name in call.arrays]
+        arguments += [f"i64 {sizes.value(size)}" for size in call.sizes]
+        text.line(f"call void @{call.symbol}({', '.join(arguments)})")
+    owners = result_owners(plan)
+    for number, port in enumerate(plan.results):
+        if owners.get(plan.root(port.buffer).name) != number:
+            source = addresses.of(plan.root(port.buffer).name)
+            target = text.load("ptr", "%results", 8 * number)
+            count = sizes.value(byte_count(port.type))
+            text.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {count}, i1 false)")
+    text.line("br label %leave")
+    text.label("leave")
+    text.line("ret void")
+    head = f"define void @{NAME}(ptr %parameters, ptr %results, ptr %constants, ptr %workspace, ptr %sizes) nounwind {{"
+    copy = "declare void @llvm.memcpy.p0.p0.i64(ptr noalias writeonly, ptr noalias readonly, i64, i1)"
+    for line in (*INTRINSICS.splitlines(), copy):
+        declarations.setdefault(line.split("@")[1].split("(")[0], line)
+    return "\n".join((head, *text.lines, "}"))
+
+
+def byte_count(type_: TensorType) -> Size:
+    return product(type_.shape) * type_.dtype.bytes
+
+
+class _Addresses:
+    """Where buffers are, each found once."""
+
+    def __init__(self, plan: Plan, text: CheckedText, sizes: SizeText, constants: Mapping[str, int],
+                 workspace: Layout) -> None:
+        self.plan = plan
+        self.text = text
+        self.sizes = sizes
+        self.constants = constants
+        self.workspace = workspace
+        self.parameters = _numbers(plan, plan.parameters)
+        self.results = result_owners(plan)
+        self._known: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """The address of a buffer that owns its memory, or of a scratch array."""
+        if name not in self._known:
+            self._known[name] = self._find(name)
+        return self._known[name]
+
+    def _find(self, name: str) -> str:
+        if name in self.workspace.offsets:
+            return self.text.at("%workspace", self.sizes.value(self.workspace.offsets[name]))
+        if name in self.results:
+            return self.text.load("ptr", "%results", 8 * self.results[name])
+        if name in self.parameters:
+            return self.text.load("ptr", "%parameters", 8 * self.parameters[name])
+        return self.text.at("%constants", self.constants[name])
+
+
+def _numbers(plan: Plan, ports: Sequence[Port]) -> dict[str, int]:
+    return {plan.root(port.buffer).name: number for number, port in enumerate(ports)}
