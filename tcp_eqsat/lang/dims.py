@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 
 from tcp_eqsat.errors import ShapeMismatch
 from tcp_eqsat.lang.monomials import CACHE, content
@@ -81,11 +82,11 @@ def evaluate(size: Size, bindings: Mapping[str, int]) -> int:
     Raises ShapeMismatch where a symbol is not bound or bound outside its range, where a divisor
     is 0, and where the value is negative or overflows. `value` has no such checks.
     """
-    if type(size) is int:
-        if 0 <= size <= INT64_MAX:
-            return size
-        raise ShapeMismatch(f"a size must be in [0, 2**63), got {size}")
-    return size.evaluate(bindings)  # type: ignore[union-attr]
+    if isinstance(size, Dim):
+        return size.evaluate(bindings)
+    if 0 <= size <= INT64_MAX:
+        return index(size)
+    raise ShapeMismatch(f"a size must be in [0, 2**63), got {size}")
 
 
 def value(size: Size, bindings: Mapping[str, int]) -> int:
@@ -102,7 +103,7 @@ def value(size: Size, bindings: Mapping[str, int]) -> int:
 
 def substitute(size: Size, mapping: Mapping[str, Size]) -> Size:
     """`size` with symbols replaced by name, all at once."""
-    return size if type(size) is int else size.substitute(mapping)  # type: ignore[union-attr]
+    return size.substitute(mapping) if isinstance(size, Dim) else size
 
 
 def symbols_of(*sizes: Size) -> tuple[Symbol, ...]:
@@ -119,10 +120,10 @@ def product(sizes: Iterable[Size]) -> Size:
     constant = 1
     symbolic: Size = 1
     for size in sizes:
-        if type(size) is int:
-            constant *= size
-        else:
+        if isinstance(size, Dim):
             symbolic = symbolic * size
+        else:
+            constant *= index(size)
     result = constant if symbolic == 1 else symbolic * constant
     if type(result) is int and result > INT64_MAX:
         raise ShapeMismatch(f"a product of sizes must be below 2**63, got {result} (overflow)")

@@ -1,23 +1,87 @@
-"""Monomials and sums of them: the bookkeeping under `polynomial`, which knows what atoms are."""
+"""Atoms, monomials, sums of them: the bookkeeping under `polynomial`, which says what atoms are."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from tcp_eqsat.errors import LimitError
-from tcp_eqsat.lang.intervals import Number
-
-if TYPE_CHECKING:
-    from tcp_eqsat.lang.polynomial import Atom
+from tcp_eqsat.lang.intervals import Interval, Number
 
 MAX_TERMS = 1 << 14
 """Products with more terms than this raise LimitError."""
 CACHE = 1 << 14
 """Entries that each memoised operation keeps."""
-Monomial = tuple[tuple["Atom", int], ...]
+
+
+class Immutable:
+    """Objects compared by identity, whose fields are set once, by their constructor."""
+
+    __slots__ = ("__weakref__",)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; can't set {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; can't delete {name}")
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+class Atom(Immutable):
+    """What a polynomial can't take apart. `key` orders atoms, the same way in every process."""
+
+    __slots__ = ("depth", "interval", "key", "multiple", "symbols", "text")
+    key: tuple[Any, ...]
+    text: str
+    symbols: frozenset[Any]
+    """The symbols inside; a symbol's own set is itself."""
+    depth: int
+    """0 for a symbol, else one more than that of the deepest atom inside."""
+    interval: Interval
+    multiple: int
+    """Every value of the atom is a multiple of this."""
+    loose: ClassVar[bool] = False
+    """Whether the text needs brackets in a product."""
+    smallest: ClassVar[bool] = False
+    """Whether the atom is the smallest of its alternatives, not the largest."""
+
+    @property
+    def alternatives(self) -> tuple[Terms, ...]:
+        """What a minimum or maximum is one of; empty for other atoms."""
+        return ()
+
+    @property
+    def estimate(self) -> tuple[Terms, Interval] | None:
+        """Terms that a floor is near to, and the range of the error to add; None for others."""
+        return None
+
+    def value(self, bindings: Mapping[str, int]) -> int:
+        """The value under `bindings`, which bind every symbol."""
+        raise NotImplementedError
+
+    def substitute(self, mapping: Mapping[str, Any]) -> Any:
+        """The size with symbols replaced by name; `mapping` gives sizes."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.text})"
+
+
+Monomial = tuple[tuple[Atom, int], ...]
 """Atoms with their exponents (>= 1), ordered by `Atom.key`; `()` is the constant 1."""
 Terms = Mapping[Monomial, Number]
 """Coefficients by monomial."""

@@ -26,6 +26,8 @@ from tcp_eqsat.lang import intervals
 from tcp_eqsat.lang.intervals import Interval, Number
 from tcp_eqsat.lang.monomials import (
     CACHE,
+    Atom,
+    Immutable,
     Monomial,
     Terms,
     combine,
@@ -36,7 +38,11 @@ from tcp_eqsat.lang.monomials import (
     multiply_terms,
     order,
 )
+from tcp_eqsat.lang.ranges import range_of
+from tcp_eqsat.lang.size_format import IntegerTerms, operand_text, sum_text
 
+INT64_MAX = 2**63 - 1
+"""The largest value of a size."""
 LARGEST = 2**31 - 1
 """The upper end of a symbol's range where none is given."""
 MAX_OPERANDS = 16
@@ -53,71 +59,10 @@ def _interned(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     """The one object of `key`. All atoms and dims are built through here."""
     found = _table.get(key)
     if found is None:
+        made = make()
         with _lock:
-            found = _table.get(key)
-            if found is None:
-                found = _table[key] = make()
+            found = _table.setdefault(key, made)
     return found
-
-
-class _Immutable:
-    """Objects compared by identity, whose fields are set once, by their constructor."""
-
-    __slots__ = ("__weakref__",)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; can't set {name}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; can't delete {name}")
-
-    def _set(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
-
-
-class Atom(_Immutable):
-    """What a polynomial can't take apart. `key` orders atoms, the same way in every process."""
-
-    __slots__ = ("depth", "interval", "key", "multiple", "symbols", "text")
-    key: tuple[Any, ...]
-    text: str
-    symbols: frozenset[Symbol]
-    depth: int
-    interval: Interval
-    multiple: int
-    """Every value of the atom is a multiple of this."""
-
-    def value(self, bindings: Mapping[str, int]) -> int:
-        """The value under `bindings`, which bind every symbol."""
-        raise NotImplementedError
-
-    def substitute(self, mapping: Mapping[str, Size]) -> Size:
-        raise NotImplementedError
-
-    def _describe(
-        self, rank: int, text: str, operands: tuple[Size, ...], within: Interval, multiple: int
-    ) -> None:
-        dims = [operand for operand in operands if isinstance(operand, Dim)]
-        symbols = frozenset().union(*(dim.symbols for dim in dims))
-        depth = 1 + max((dim.depth for dim in dims), default=0)
-        if depth > MAX_DEPTH:
-            raise LimitError(f"sizes nest at most {MAX_DEPTH} divisions, minima and maxima")
-        facts = tuple(symbol.key for symbol in sorted(symbols, key=_key_of))
-        self._set(key=(rank, text, facts), text=text, symbols=symbols, depth=depth)
-        self._set(interval=within, multiple=multiple)
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.text})"
 
 
 class Symbol(Atom):
@@ -164,7 +109,7 @@ class Symbol(Atom):
         return within if self.divisor == 1 else f"{within}, {self.name} % {self.divisor} == 0"
 
     def value(self, bindings: Mapping[str, int]) -> int:
-        return bindings[self.name]
+        return index(bindings[self.name])
 
     def substitute(self, mapping: Mapping[str, Size]) -> Size:
         found = mapping.get(self.name)
@@ -182,6 +127,7 @@ class Floor(Atom):
 
     __slots__ = ("dividend", "divisor")
     __match_args__ = ("dividend", "divisor")
+    loose = True
     dividend: Size
     divisor: Size
 
@@ -192,10 +138,18 @@ class Floor(Atom):
     def _make(cls, dividend: Size, divisor: Size) -> Floor:
         self = object.__new__(cls)
         self._set(dividend=dividend, divisor=divisor)
-        text = f"{_factor_text(dividend, products=True)}//{_factor_text(divisor)}"
+        above = operand_text(_integral_terms(dividend), leading=True)
+        text = f"{above}//{operand_text(_integral_terms(divisor), leading=False)}"
         within = _floor_range(dividend, divisor)
-        self._describe(1, text, (dividend, divisor), within, multiple=1)
+        _describe(self, 1, text, (dividend, divisor), within, multiple=1)
         return self
+
+    @property
+    def estimate(self) -> tuple[Terms, Interval] | None:
+        if not isinstance(self.divisor, int):
+            return None
+        share = Fraction(1, self.divisor)
+        return combine({}, share, polynomial_of(self.dividend)), (share - 1, 0)
 
     def value(self, bindings: Mapping[str, int]) -> int:
         divisor = value_of(self.divisor, bindings)
@@ -218,6 +172,7 @@ class _Extremum(Atom):
     __slots__ = ("operands",)
     __match_args__ = ("operands",)
     operands: tuple[Size, ...]
+    """In a fixed order, constants last."""
     choose: ClassVar[Callable[..., int]]
     rank: ClassVar[int]
 
@@ -232,16 +187,18 @@ class _Extremum(Atom):
         within = cls.choose(low for low, _ in ranges), cls.choose(high for _, high in ranges)
         text = f"{cls.choose.__name__}({', '.join(map(str, operands))})"
         multiple = math.gcd(*(content(polynomial_of(operand)) for operand in operands))
-        self._describe(cls.rank, text, operands, within, multiple)
+        _describe(self, cls.rank, text, operands, within, multiple)
         return self
 
+    @property
+    def alternatives(self) -> tuple[Terms, ...]:
+        return tuple(map(polynomial_of, self.operands))
+
     def value(self, bindings: Mapping[str, int]) -> int:
-        return type(self).choose(value_of(operand, bindings) for operand in self.operands)
+        return self.choose(value_of(operand, bindings) for operand in self.operands)
 
     def substitute(self, mapping: Mapping[str, Size]) -> Size:
-        return _choose(
-            isinstance(self, Minimum), [substitute_in(each, mapping) for each in self.operands]
-        )
+        return _choose(self.smallest, [substitute_in(each, mapping) for each in self.operands])
 
     def __reduce__(self) -> Any:
         return type(self), (self.operands,)
@@ -251,6 +208,7 @@ class Minimum(_Extremum):
     """The smallest of at least two operands."""
 
     __slots__ = ()
+    smallest = True
     choose = staticmethod(min)
     rank = 2
 
@@ -263,12 +221,12 @@ class Maximum(_Extremum):
     rank = 3
 
 
-class Dim(_Immutable):
+class Dim(Immutable):
     """A size that is not constant. Immutable, interned, made by operations only."""
 
     __slots__ = ("_bounds", "_terms", "_text", "depth", "polynomial", "symbols")
     _bounds: tuple[int, int] | None
-    _terms: tuple[tuple[int, Monomial], ...] | None
+    _terms: IntegerTerms | None
     _text: str | None
     __array_ufunc__ = None
     polynomial: dict[Monomial, Number]
@@ -277,7 +235,7 @@ class Dim(_Immutable):
     depth: int
 
     @property
-    def terms(self) -> tuple[tuple[int, Monomial], ...]:
+    def terms(self) -> IntegerTerms:
         """(coefficient, atoms with exponents) of each term, leading term first, constant last.
 
         Coefficients are integers: the `h / 8` of an h divisible by 8 shows as `Floor(h, 8)`.
@@ -292,7 +250,7 @@ class Dim(_Immutable):
         """(lower, upper): every value is between them, ends included."""
         found = self._bounds
         if found is None:
-            found = intervals.integral(_range(self.polynomial))
+            found = intervals.integral(range_of(self.polynomial))
             self._set(_bounds=found)
         return found
 
@@ -315,9 +273,8 @@ class Dim(_Immutable):
         result = self.value(bindings)
         if not 0 <= result <= INT64_MAX:
             fault = "it is negative" if result < 0 else "overflow of 64 bits"
-            raise ShapeMismatch(
-                f"size {self} must be in [0, 2**63), got {result} ({fault}) with {_shown(self, bindings)}"
-            )
+            found = f"{result} ({fault}) with {_shown(self, bindings)}"
+            raise ShapeMismatch(f"size {self} must be in [0, 2**63), got {found}")
         return result
 
     def substitute(self, mapping: Mapping[str, Size]) -> Size:
@@ -376,7 +333,7 @@ class Dim(_Immutable):
     def __str__(self) -> str:
         text = self._text
         if text is None:
-            text = _sum_text(self.terms)
+            text = sum_text(self.terms)
             self._set(_text=text)
         return text
 
@@ -387,7 +344,6 @@ class Dim(_Immutable):
         return _rebuild, (tuple(self.polynomial.items()),)
 
 
-INT64_MAX = 2**63 - 1
 Size = int | Dim
 _SIZES = frozenset((int, Dim))
 
@@ -401,7 +357,23 @@ def _key_of(atom: Atom) -> tuple[Any, ...]:
     return atom.key
 
 
-# Building
+def _describe(
+    atom: Atom,
+    rank: int,
+    text: str,
+    operands: tuple[Size, ...],
+    within: Interval,
+    multiple: int,
+) -> None:
+    """Sets what every atom over operands has; raises LimitError if it nests too deep."""
+    dims = [operand for operand in operands if isinstance(operand, Dim)]
+    symbols = frozenset().union(*(dim.symbols for dim in dims))
+    depth = 1 + max((dim.depth for dim in dims), default=0)
+    if depth > MAX_DEPTH:
+        raise LimitError(f"sizes nest at most {MAX_DEPTH} divisions, minima and maxima")
+    facts = tuple(symbol.key for symbol in sorted(symbols, key=_key_of))
+    atom._set(key=(rank, text, facts), text=text, symbols=symbols, depth=depth)
+    atom._set(interval=within, multiple=multiple)
 
 
 def size_of_terms(terms: Terms) -> Size:
@@ -462,6 +434,10 @@ def _integral_term(term: tuple[Monomial, Number]) -> tuple[int, Monomial]:
     return coefficient.numerator, ((Floor(whole, coefficient.denominator), 1),)
 
 
+def _integral_terms(size: Size) -> IntegerTerms:
+    return size.terms if isinstance(size, Dim) else ((size, ()),)
+
+
 def bounds(size: Size) -> tuple[int, int]:
     """(lower, upper): every value of the size is between them, ends included."""
     return size.bounds() if isinstance(size, Dim) else (size, size)
@@ -473,9 +449,6 @@ def value_of(size: Size, bindings: Mapping[str, int]) -> int:
 
 def substitute_in(size: Size, mapping: Mapping[str, Size]) -> Size:
     return size.substitute(mapping) if isinstance(size, Dim) else size
-
-
-# Arithmetic
 
 
 @functools.lru_cache(CACHE)
@@ -626,9 +599,6 @@ def _floor_atom(x: Size, y: Size) -> Size:
     return _of_atom(Floor(x * scale, y * scale))
 
 
-# Minima and maxima
-
-
 def minimum(*sizes: Size) -> Size:
     """The smallest of at least one size."""
     return _choose(True, sizes)
@@ -647,13 +617,13 @@ def _choose(smallest: bool, sizes: Iterable[Size]) -> Size:
 
 @functools.lru_cache(CACHE)
 def _alternatives(smallest: bool, size: Size) -> tuple[Size, ...]:
-    """Sizes whose minimum is `size`: sums distribute over a minimum, and a negated maximum is one."""
+    """Sizes whose minimum is `size`: a sum distributes over it, a negated maximum is one."""
     terms = polynomial_of(size)
     for monomial, coefficient in terms.items():
         if len(monomial) != 1 or monomial[0][1] != 1 or not isinstance(monomial[0][0], _Extremum):
             continue
         atom = monomial[0][0]
-        if isinstance(atom, Minimum if smallest else Maximum) == (coefficient > 0):
+        if (atom.smallest == smallest) == (coefficient > 0):
             others = {m: c for m, c in terms.items() if m != monomial}
             found = tuple(
                 each
@@ -731,166 +701,6 @@ def _shared_part(polynomials: list[Terms]) -> dict[Monomial, Number]:
         elif all(c < 0 for c in coefficients):
             shared[monomial] = max(coefficients)
     return shared
-
-
-# Ranges
-
-
-MAX_BOUNDED = 32
-"""Sizes of more terms are bounded term by term only."""
-MAX_MEASURED = 6
-"""The same for sizes of more symbols or a higher degree, where they are measured from an end."""
-MAX_CHOSEN = 3
-"""Sizes with more minima and maxima are bounded without looking into them."""
-_EVERYTHING: Interval = (-math.inf, math.inf)  # type: ignore[assignment]
-
-
-def _range(terms: Terms) -> Interval:
-    """An interval around every value: term by term, then by whatever ties the terms together."""
-    result = _termwise(terms, {})
-    if not 1 < len(terms) <= MAX_BOUNDED or result[0] == result[1]:
-        return result
-    atoms = [atom for monomial in terms for atom, _ in monomial]
-    if len(set(atoms)) == len(atoms) and all(isinstance(atom, Symbol) for atom in atoms):
-        return result
-    for tighten in (_range_without_floors, _range_from_ends, _range_by_operands):
-        result = intervals.intersect(result, tighten(terms))
-    return result
-
-
-def _termwise(terms: Terms, ranges: Mapping[Atom, Interval]) -> Interval:
-    low: Number = 0
-    high: Number = 0
-    for monomial, coefficient in terms.items():
-        within: Interval = (1, 1)
-        for atom, exponent in monomial:
-            interval = ranges.get(atom, atom.interval)
-            if exponent > 1:
-                interval = intervals.power(interval, exponent)
-            within = intervals.multiply(within, interval)
-        within = intervals.scale(coefficient, within)
-        low += within[0]
-        high += within[1]
-    return low, high
-
-
-def _range_without_floors(terms: Terms) -> Interval:
-    """floor(x / d) is x / d - e with e in [0, (d - 1) / d]: what cancels against x cancels."""
-    exact: dict[Monomial, Number] = {}
-    slack: Interval = (0, 0)
-    for monomial, coefficient in terms.items():
-        for place, (atom, exponent) in enumerate(monomial):
-            if exponent == 1 and isinstance(atom, Floor) and isinstance(atom.divisor, int):
-                cofactor = {monomial[:place] + monomial[place + 1 :]: coefficient}
-                each = Fraction(1, atom.divisor)
-                exact = combine(exact, each, multiply_terms(cofactor, polynomial_of(atom.dividend)))
-                lost = intervals.multiply(_termwise(cofactor, {}), (each - 1, 0))
-                slack = intervals.add(slack, lost)
-                break
-        else:
-            exact[monomial] = exact.get(monomial, 0) + coefficient
-    if slack == (0, 0):
-        return _EVERYTHING
-    return intervals.add(_range({m: c for m, c in exact.items() if c}), slack)
-
-
-def _range_from_ends(terms: Terms) -> Interval:
-    """Symbols measured from an end of their range: `b*s - b` is `b*(s - 1)`, so >= 0 for s >= 1."""
-    result = _EVERYTHING
-    signs = {coefficient > 0 for monomial, coefficient in terms.items() if monomial}
-    degree = max(sum(exponent for _, exponent in monomial) for monomial in terms)
-    factors = [atom for monomial in terms for atom, _ in monomial if isinstance(atom, Symbol)]
-    symbols = list(dict.fromkeys(factors))
-    if len(signs) < 2 or len(symbols) == len(factors) or max(len(symbols), degree) > MAX_MEASURED:
-        return result
-    for from_above in ((), *((symbol,) for symbol in symbols), tuple(symbols)):
-        result = intervals.intersect(result, _range_measured(terms, symbols, from_above))
-    return result
-
-
-def _range_measured(
-    terms: Terms, symbols: Iterable[Symbol], from_above: tuple[Symbol, ...]
-) -> Interval:
-    distances: dict[Atom, Interval] = {}
-    measured: dict[Atom, Terms] = {}
-    for symbol in symbols:
-        low, high = symbol.interval
-        distances[symbol] = (0, high - low)
-        above = symbol in from_above
-        measured[symbol] = {(): high if above else low, ((symbol, 1),): -1 if above else 1}
-    total: dict[Monomial, Number] = {}
-    for monomial, coefficient in terms.items():
-        product: Terms = {(): coefficient}
-        for atom, exponent in monomial:
-            for _ in range(exponent):
-                product = multiply_terms(product, measured.get(atom) or {((atom, 1),): 1})
-        total = combine(total, 1, product)
-    return _termwise(total, distances)
-
-
-def _range_by_operands(terms: Terms) -> Interval:
-    """A minimum or maximum is one of its operands, and no operand is beyond it."""
-    chosen = [
-        m[0][0] for m in terms if len(m) == 1 and m[0][1] == 1 and isinstance(m[0][0], _Extremum)
-    ]
-    if not 1 <= len(chosen) <= MAX_CHOSEN:
-        return _EVERYTHING
-    atom = chosen[0]
-    coefficient = terms[((atom, 1),)]
-    others = {m: c for m, c in terms.items() if m != ((atom, 1),)}
-    ranges = [
-        _range(combine(others, coefficient, polynomial_of(operand))) for operand in atom.operands
-    ]
-    lows, highs = zip(*ranges, strict=True)
-    if (coefficient > 0) == isinstance(atom, Minimum):
-        return min(lows), min(highs)
-    return max(lows), max(highs)
-
-
-# Text
-
-
-def _sum_text(terms: tuple[tuple[int, Monomial], ...]) -> str:
-    """Positive terms first, so that `s - b` doesn't read `-b + s`."""
-    ordered = sorted(terms, key=lambda term: term[0] < 0)
-    (coefficient, monomial), *others = ordered
-    sign = "-" if coefficient < 0 else ""
-    pieces = [sign + _term_text(abs(coefficient), monomial, alone=not sign)]
-    for coefficient, monomial in others:
-        sign = " - " if coefficient < 0 else " + "
-        pieces.append(sign + _term_text(abs(coefficient), monomial, alone=True))
-    return "".join(pieces)
-
-
-def _term_text(coefficient: int, monomial: Monomial, *, alone: bool) -> str:
-    if not monomial:
-        return str(coefficient)
-    if alone and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
-        return monomial[0][0].text
-    factors = [] if coefficient == 1 else [str(coefficient)]
-    for atom, exponent in monomial:
-        text = f"({atom.text})" if isinstance(atom, Floor) else atom.text
-        factors.append(text if exponent == 1 else f"{text}**{exponent}")
-    return "*".join(factors)
-
-
-def _factor_text(size: Size, *, products: bool = False) -> str:
-    """The text of an operand of `//`: in brackets unless it binds tighter."""
-    if isinstance(size, int):
-        return str(size) if size >= 0 else f"({size})"
-    ((coefficient, monomial), *others) = size.terms
-    whole = not others and coefficient > 0
-    if whole and (
-        products
-        or (
-            coefficient == 1
-            and len(monomial) == 1
-            and monomial[0][1] == 1
-            and not isinstance(monomial[0][0], Floor)
-        )
-    ):
-        return str(size)
-    return f"({size})"
 
 
 def _shown(size: Dim, bindings: Mapping[str, int]) -> str:
