@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +14,7 @@ from tcp_eqsat.lang.ops.source import constant_op, iota_op, parameter_op
 from tcp_eqsat.lang.program import Node, TensorData
 from tcp_eqsat.lang.reference import evaluate_nodes
 from tcp_eqsat.lang.scalar import ScalarLiteral, literal
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.types import TensorType, Type
 
 GROWTH = 2
 """A constant is computed at compile time if it has at most this many times the bytes it is made from..."""
@@ -91,7 +90,7 @@ def find_constants(view: EGraphView) -> Constants:
 
 
 def _literal(view: EGraphView, found: int, node: ENode, literals: dict[int, ScalarLiteral]) -> ScalarLiteral | None:
-    dtype = view.types[found].dtype
+    dtype = _tensor(view.types[found]).dtype
     if node.op is constant_op:
         data = node.attributes.data
         return literal(data.array.reshape(-1)[0], dtype) if data.is_splat else None
@@ -108,24 +107,27 @@ def _literal(view: EGraphView, found: int, node: ENode, literals: dict[int, Scal
 
 def _source(view: EGraphView, found: int, node: ENode, sources: dict[int, int], is_literal: bool) -> int | None:
     """The bytes of the constants that the node is made from, or None where it must not be computed now."""
+    own = _tensor(view.types[found])
     if is_literal:
-        return view.types[found].dtype.bytes
-    if node.op.expand is not None or not _static(view.types, (found, *node.operands)):
+        return own.dtype.bytes
+    if node.op.expand is not None or not all(_static(view.types[x]) for x in (found, *node.operands)):
         return None
-    own = _bytes(view.types[found])
     if node.op is constant_op:
-        return own
+        return _bytes(own)
     source = sum(sources[x] for x in set(node.operands))
-    if node.op in _INDEXED or own <= GROWTH * source + ALWAYS:
-        return source
-    return None
+    return source if node.op in _INDEXED or _bytes(own) <= GROWTH * source + ALWAYS else None
 
 
-def _static(types: Sequence[TensorType], classes: Sequence[int]) -> bool:
-    return all(type(size) is int for c in classes for size in types[c].shape)
+def _tensor(found: Type) -> TensorType:
+    assert isinstance(found, TensorType), found
+    return found
+
+
+def _static(found: Type) -> bool:
+    return isinstance(found, TensorType) and all(type(size) is int for size in found.shape)
 
 
 def _bytes(found: TensorType) -> int:
     size = product(found.shape)
-    assert isinstance(size, int)
+    assert isinstance(size, int), size
     return size * found.dtype.bytes

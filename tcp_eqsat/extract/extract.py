@@ -1,38 +1,161 @@
-"""From an e-graph to the best plan found: extraction as one function."""
+"""From an e-graph to the best plan found.
+
+    compile terms -> choose e-nodes (greedily; as in the input) -> partition each into kernels -> search from the best
+"""
 
 from __future__ import annotations
 
+import enum
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import networkx
 
 from tcp_eqsat.egraph.view import EGraphView, program_view
 from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.extract.cost import CostModel, representative_sizes
 from tcp_eqsat.extract.evaluate import INFEASIBLE
+from tcp_eqsat.extract.graph import plan_graph
+from tcp_eqsat.extract.greedy import greedy_choice
 from tcp_eqsat.extract.kernels import default_ports, form_plan
-from tcp_eqsat.extract.partition import Partition, separate
+from tcp_eqsat.extract.partition import Partition, fused, separate
+from tcp_eqsat.extract.programs import chosen_function, original_choice
+from tcp_eqsat.extract.search import Effort, Search
 from tcp_eqsat.extract.terms import Terms, compile_terms
+from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.plan import Plan
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.types import TensorType
 
 
+class SearchEnd(enum.Enum):
+    """Why the search for kernels ended.
+
+    CONVERGED   no move helps
+    STEP_LIMIT  the budget of steps ran out
+    TIME_LIMIT  the time ran out; the result may differ from run to run
+    """
+
+    CONVERGED = "converged"
+    STEP_LIMIT = "step_limit"
+    TIME_LIMIT = "time_limit"
+
+
+@dataclass(frozen=True)
+class ExtractionReport:
+    """How the plan was found.
+
+    seeds         modelled microseconds of each start of the search, by name
+    steps         moves evaluated; accepted: moves kept
+    sizes         what symbols stood for in costs
+    kernel_costs  modelled microseconds of each kernel of the plan, in order
+    seconds       wall-clock seconds
+    """
+
+    end: SearchEnd
+    seeds: Mapping[str, float]
+    steps: int
+    accepted: int
+    sizes: Mapping[str, int]
+    kernel_costs: tuple[float, ...]
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Extraction:
+    """A program as kernels.
+
+    plan      the kernels
+    function  the same program as values, with the input's parameters
+    cost      modelled microseconds at the report's sizes
+    """
+
     plan: Plan
     function: Function
     cost: float
+    report: ExtractionReport = field(repr=False)
+
+    @property
+    def graph(self) -> networkx.DiGraph:
+        """Kernels and buffers, an edge for each read and write; see `plan_graph`."""
+        return plan_graph(self.plan, self.report.kernel_costs)
 
 
-def baseline(function: Function, model: CostModel, *, sizes: Mapping[str, int] | None = None,
-             parameter_types: Sequence[TensorType] | None = None,
-             result_types: Sequence[TensorType] | None = None) -> Extraction:
-    view = program_view(function)
-    terms = compile_terms(view, model, representative_sizes(function.symbols, sizes))
-    partition = Partition(separate(terms, [next(iter(t), -1) for t in terms.terms]))
+def extract(
+    view: EGraphView, function: Function, cost_model: CostModel, budget: Budget | None = None, *,
+    sizes: Mapping[str, int] | None = None, parameter_types: Sequence[TensorType] | None = None,
+    result_types: Sequence[TensorType] | None = None,
+) -> Extraction:
+    """The best plan found for the results of `function` among the programs in `view`.
+
+    sizes            values of symbols for costs, by name; others get a typical size
+    parameter_types  the caller's types of parameters and results, where they are the function's memory under other
+                     shapes
+
+    The same input and steps give the same plan, unless time ran out. Raises VerificationError where nothing in the
+    view can be computed by kernels.
+    """
+    start = time.perf_counter()
+    budget = budget or Budget()
+    bindings = representative_sizes(function.symbols, sizes)
+    terms = compile_terms(view, cost_model, bindings)
+    effort = Effort(budget.steps, start + budget.seconds)
+    seeds = _seeds(terms, function)
+    if not seeds:
+        raise VerificationError(f"{function.name}: no value of the e-graph can be computed by kernels")
+    costs = {name: partition.total() for name, partition in seeds.items()}
+    searches = [Search(partition, effort) for partition in seeds.values()]
+    for search in searches:
+        search.partition_moves()
+    best = min(searches, key=lambda s: s.cost)
+    best.joint_moves()
+    ports = default_ports(function, parameter_types, result_types)
+    plan = form_plan(best.partition, function, ports)
+    report = ExtractionReport(
+        _end(effort), costs, effort.tried, effort.accepted, bindings, _kernel_costs(best.partition),
+        time.perf_counter() - start)
+    return Extraction(plan, chosen_function(best.selection, function), best.cost, report)
+
+
+def baseline(
+    function: Function, cost_model: CostModel, *, sizes: Mapping[str, int] | None = None,
+    parameter_types: Sequence[TensorType] | None = None, result_types: Sequence[TensorType] | None = None,
+) -> Extraction:
+    """The function as it stands, every operation but views a kernel of its own: what costs are compared with."""
+    start = time.perf_counter()
+    bindings = representative_sizes(function.symbols, sizes)
+    terms = compile_terms(program_view(function), cost_model, bindings)
+    partition = Partition(separate(terms, [next(iter(found), -1) for found in terms.terms]))
     cost = partition.total()
     if cost == INFEASIBLE:
-        raise VerificationError(next(e.reason for e in partition.evaluations.values() if e.reason))
-    plan = form_plan(partition.selection, function, partition.kernels, partition.evaluations,
-                     default_ports(function, parameter_types, result_types))
-    return Extraction(plan, function, cost)
+        raise VerificationError(f"{function.name} can't be computed by kernels: {partition.obstacle()}")
+    plan = form_plan(partition, function, default_ports(function, parameter_types, result_types))
+    report = ExtractionReport(
+        SearchEnd.CONVERGED, {"input": cost}, 0, 0, bindings, _kernel_costs(partition), time.perf_counter() - start)
+    return Extraction(plan, function, cost, report)
+
+
+def _seeds(terms: Terms, function: Function) -> dict[str, Partition]:
+    """Where the search starts: greedy and input e-nodes, each with as much fused as possible, else with nothing."""
+    greedy = greedy_choice(terms)
+    seeds: dict[str, Partition] = {}
+    for name, choice in (("greedy", greedy), ("input", original_choice(terms, function, greedy))):
+        if name == "input" and choice == greedy or any(choice[root] < 0 for root in terms.view.roots):
+            continue
+        for start in (fused, separate):
+            partition = Partition(start(terms, choice))
+            if partition.total() < INFEASIBLE:
+                seeds[name] = partition
+                break
+    return seeds
+
+
+def _end(effort: Effort) -> SearchEnd:
+    if effort.late:
+        return SearchEnd.TIME_LIMIT
+    return SearchEnd.STEP_LIMIT if effort.cut else SearchEnd.CONVERGED
+
+
+def _kernel_costs(partition: Partition) -> tuple[float, ...]:
+    return tuple(partition.evaluate(kernel).cost for kernel in partition.kernels())

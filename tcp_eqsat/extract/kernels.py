@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tcp_eqsat.egraph.view import ENode
-from tcp_eqsat.errors import VerificationError
-from tcp_eqsat.extract.evaluate import Evaluation
+from tcp_eqsat.extract.partition import Partition
 from tcp_eqsat.extract.selection import Selection
 from tcp_eqsat.extract.terms import ABSORBED, GIVEN, Form
-from tcp_eqsat.lang.dims import Symbol, symbols_of
-from tcp_eqsat.lang.op import size_fields
+from tcp_eqsat.lang.dims import Size, Symbol, symbols_of
+from tcp_eqsat.lang.op import map_attribute_sizes
 from tcp_eqsat.lang.ops.elementwise import map_name, map_op
 from tcp_eqsat.lang.plan import Buffer, Definition, Kernel, Plan, Port, Role, verify_plan
 from tcp_eqsat.lang.pointful import Affine, Expr, Literal, Operand, Position, axis_index, rewrite_leaves
@@ -47,37 +47,14 @@ def default_ports(function: Function, parameter_types: Sequence[TensorType] | No
         tuple(result_types or (x.tensor_type for x in results)), tuple(names))
 
 
-def form_plan(selection: Selection, function: Function, kernels: Mapping[int, tuple[int, ...]],
-              evaluations: Mapping[int, Evaluation], ports: Ports) -> Plan:
-    """The plan of a selection whose kernels are known: each one's name class, what it stores and what it reads."""
-    writer = _PlanWriter(selection, function, ports)
-    for kernel in _in_order(selection, kernels, evaluations):
-        writer.kernel(kernels[kernel])
+def form_plan(partition: Partition, function: Function, ports: Ports) -> Plan:
+    """The plan of a partition of finite cost, verified."""
+    writer = _PlanWriter(partition.selection, function, ports)
+    for kernel in partition.kernels():
+        writer.kernel(partition.outputs(kernel))
     plan = writer.plan()
     verify_plan(plan)
     return plan
-
-
-def _in_order(selection: Selection, kernels: Mapping[int, tuple[int, ...]],
-              evaluations: Mapping[int, Evaluation]) -> list[int]:
-    """Kernels after those they read from; raises VerificationError for a cycle."""
-    order: list[int] = []
-    state: dict[int, bool] = {}
-    stack: list[tuple[int, bool]] = [(k, False) for k in reversed(kernels)]
-    while stack:
-        current, expanded = stack.pop()
-        if expanded:
-            state[current] = True
-            order.append(current)
-        elif current not in state:
-            state[current] = False
-            stack.append((current, True))
-            for read in sorted(evaluations[current].reads, reverse=True):
-                needed = selection.kernel_of(read)
-                if state.get(needed) is False:
-                    raise VerificationError("kernels depend on each other")
-                stack.append((needed, False))
-    return order
 
 
 class _Names:
@@ -191,10 +168,7 @@ class _PlanWriter:
         sizes += [size for guard in self.function.guards for size in (guard.left, guard.right)]
         for found in self.selection.reachable():
             attributes = self.selection.term(found).node.attributes
-            for name in size_fields(type(attributes)) if attributes is not None else ():
-                value = getattr(attributes, name)
-                sizes.extend(value if isinstance(value, tuple) else getattr(value, "shape", (value,)))
-            sizes.extend(self.terms.types[found].shape)
+            sizes += [*self.terms.types[found].shape, *attribute_sizes(attributes)]
         return symbols_of(*sizes)
 
 
@@ -298,6 +272,18 @@ class _KernelWriter:
         assert self._is_read(base), "a reshape reads memory"
         alias = self.plan.alias(self.plan.memory(base), self.terms.types[found])
         return Operand(number(alias), at, self.terms.types[found].dtype)
+
+
+def attribute_sizes(attributes: Any) -> list[Size]:
+    """Every size in the attributes of an operation."""
+    sizes: list[Size] = []
+
+    def collect(size: Size) -> Size:
+        sizes.append(size)
+        return size
+
+    map_attribute_sizes(attributes, collect)
+    return sizes
 
 
 def _operation(node: ENode) -> str:

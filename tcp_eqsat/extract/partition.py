@@ -26,14 +26,10 @@ class Change:
 
 
 class Partition:
-    """A selection with the costs of its kernels.
-
-    kernels  what each kernel in use stores, by the class that names it, as of the last `total`
-    """
+    """A selection with the costs of its kernels."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
-        self.kernels: dict[int, tuple[int, ...]] = {}
         self.evaluations: dict[int, Evaluation] = {}
         self._watchers: dict[int, set[int]] = defaultdict(set)
         self._guests: dict[int, set[int]] = defaultdict(set)
@@ -56,8 +52,16 @@ class Partition:
 
     def total(self) -> float:
         """The cost of the kernels that the results need; infinite where one can't exist or they form a cycle."""
+        return self._needed()[0]
+
+    def kernels(self) -> list[int]:
+        """The kernels that the results need, by the classes that name them, each after those it reads from."""
+        return self._needed()[1]
+
+    def _needed(self) -> tuple[float, list[int]]:
         selection = self.selection
-        kernels: dict[int, tuple[int, ...]] = {}
+        order: list[int] = []
+        opened: set[int] = set()
         closed: set[int] = set()
         stack = [~selection.kernel_of(t) for t in reversed(selection.targets())]
         total = 0.0
@@ -65,18 +69,22 @@ class Partition:
             item = stack.pop()
             if item >= 0:
                 closed.add(item)
-            elif ~item not in kernels:
+                order.append(item)
+            elif ~item not in opened:
                 evaluation = self.evaluate(~item)
                 total += evaluation.cost
                 if total == INFEASIBLE:
-                    return INFEASIBLE
-                kernels[~item] = self.outputs(~item)
+                    return INFEASIBLE, []
+                opened.add(~item)
                 stack.append(~item)
                 stack.extend(~selection.kernel_of(read) for read in evaluation.reads)
             elif ~item not in closed:
-                return INFEASIBLE
-        self.kernels = kernels
-        return total
+                return INFEASIBLE, []
+        return total, order
+
+    def obstacle(self) -> str:
+        """Why the cost is infinite."""
+        return next((e.reason for e in self.evaluations.values() if e.reason), "kernels depend on each other")
 
     def apply(self, change: Change) -> tuple[Change, dict[int, Evaluation]]:
         """Makes a change; what it returns undoes it by `revert`."""
@@ -104,8 +112,8 @@ class Partition:
 
     def _forget(self, change: Change, forgotten: dict[int, Evaluation]) -> None:
         """Drops the kernels that came to any class that a change is about to touch, or that store one."""
-        hosts = {self.selection.host.get(c) for c in (*change.stored, *change.host)} - {None}
-        for found in change.classes | hosts:
+        host = self.selection.host
+        for found in change.classes | {host[c] for c in (*change.stored, *change.host) if c in host}:
             for kernel in (found, *self._watchers[found]):
                 evaluation = self.evaluations.pop(kernel, None)
                 if evaluation is not None:
@@ -127,7 +135,7 @@ class Partition:
                 self._guests[host].add(found)
 
 
-# Where a search may start ----------------------------------------------------------------------------------------------
+# Where a search may start ------------------------------------------------------------------------------------------
 
 
 def separate(terms: Terms, choice: list[int]) -> Selection:
@@ -144,15 +152,22 @@ def separate(terms: Terms, choice: list[int]) -> Selection:
 
 
 def fused(terms: Terms, choice: list[int]) -> Selection:
-    """As little memory as kernels allow at first sight: contractions, what they read, what is read by offset."""
+    """As little memory as kernels allow at first sight: contractions, what they read, what is read by offset.
+
+    Classes that the choice does not need are included, for when a move comes to need them.
+    """
     selection = Selection(terms, list(choice))
 
     def base(found: int) -> int:
-        while selection.form(found) in (Form.VIEW, Form.SLICE, Form.RESHAPE):
+        seen: set[int] = set()
+        while selection.form(found) in (Form.VIEW, Form.SLICE, Form.RESHAPE) and found not in seen:
+            seen.add(found)
             (found,) = selection.term(found).operands
         return found
 
-    for found in selection.reachable():
+    for found in range(len(terms)):
+        if choice[found] < 0:
+            continue
         term = selection.term(found)
         if term.form is Form.CONTRACT:
             selection.stored.add(found)

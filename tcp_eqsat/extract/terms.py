@@ -104,9 +104,6 @@ class Terms:
         form = next((term.form for term in self.terms[found].values()), None)
         return form if form in GIVEN else None
 
-    def __len__(self) -> int:
-        return len(self.terms)
-
 
 
 def compile_terms(view: EGraphView, model: CostModel, bindings: Mapping[str, int]) -> Terms:
