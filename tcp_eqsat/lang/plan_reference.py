@@ -144,13 +144,13 @@ class _Grid:
         bound = tuple(fold.bound)
         if fold.contraction and isinstance(fold.body, Apply) and fold.dtype.is_float:
             total = inner.sum_of_products(*(inner.value(x, mask) for x in fold.body.operands), bound)
-            return np.asarray(total.astype(fold.dtype.numpy))
+            return _drop_last(np.asarray(total.astype(fold.dtype.numpy)), inner.rank - self.rank)
         body = inner.value(fold.body, mask)
         full = list(body.shape)
         for axis in bound:
             full[axis] = extents[axis]
         total = fold_axes(fold.op, np.broadcast_to(body, full), bound)
-        return np.expand_dims(total, bound)
+        return _drop_last(np.expand_dims(total, bound), inner.rank - self.rank)
 
     def sum_of_products(self, x: np.ndarray, y: np.ndarray, bound: tuple[int, ...]) -> np.ndarray:
         """In double precision, without the whole product in memory."""
