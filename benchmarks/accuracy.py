@@ -1,6 +1,6 @@
 """Measures the errors of the vector math functions on every target that this processor can run.
 
-    python benchmarks/accuracy.py [--step 997] [--samples 200000] [--functions exp,log] > table.md
+    python -m benchmarks.accuracy [--step 997] [--samples 200000] [--functions exp,log] > table.md
 
 f32: every `step`-th bit pattern, against NumPy in f64. f64: random bit patterns, magnitudes and neighbourhoods of
 1, against long double arithmetic or mpmath. Prints a Markdown table of the largest error in ULP and where it
@@ -51,7 +51,7 @@ class Worst:
     at: tuple[float, ...]
 
     def __str__(self) -> str:
-        return f"{self.ulp:.2f}" if np.isfinite(self.ulp) else "inf"
+        return f"{self.ulp:.2f}" if self.ulp < 1000 else f"{self.ulp:.0e}"
 
 
 def arguments(name: str, dtype: DType, step: int, samples: int) -> tuple[np.ndarray, ...]:

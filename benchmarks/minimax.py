@@ -1,6 +1,6 @@
 """Fits the polynomials of the vector math functions: minimax by the Remez exchange, in 200-bit arithmetic.
 
-    python benchmarks/minimax.py [NAME]...
+    python -m benchmarks.minimax [NAME]...
 
 prints, for each fit, the largest weighted error and the coefficients, lowest power first. They stand in
 `tcp_eqsat/codegen/vector_math/` under the same names. Needs mpmath.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,3 +197,16 @@ def test_reduction_of_the_hardest_arguments(choice: str) -> None:
     for name, expected in (("sin", sine), ("cos", cosine)):
         errors = ulp_errors(compiled(name, F64, choice)(x), np.array(expected), F64)
         assert errors.max() <= 1
+
+
+def test_the_documented_table_is_complete_and_keeps_the_promises() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    rows = [line.strip("| \n").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    header, *body = rows
+    assert {(row[0], row[1]) for row in body} == {(name, str(dtype)) for name in FUNCTIONS for dtype in (F32, F64)}
+    for row in body:
+        cells = dict(zip(header, row, strict=True))
+        promised = max_ulp(cells["function"], F32 if cells["dtype"] == "f32" else F64)
+        assert float(cells["promised"]) == promised
+        for choice in ("x86-64", "x86-64-v3", "x86-64-v4"):
+            assert float(cells[choice]) <= promised
