@@ -215,7 +215,7 @@ class Unifier:
         return True
 
     def _restrict(self, terms: Terms) -> bool:
-        """Notes a divisor that `terms == 0` implies: a term is a multiple of what all others are."""
+        """Notes a divisor that `terms == 0` implies: a term is a multiple of what the others are."""
         for each in _linear_symbols(terms):
             monomial = ((each, 1),)
             unit = int(terms[monomial] * each.divisor)
