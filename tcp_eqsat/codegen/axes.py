@@ -51,13 +51,14 @@ def share(graph: Graph, outputs: tuple[Output, ...]) -> Kernel:
     """
     names: dict[int, int] = {}
     settled: set[Access] = set()
+    bound = frozenset(axis for fold in graph.folds.values() for axis in fold.axes)
     for output in sorted(outputs, key=lambda o: -len(o.axes)):
         accesses = _accesses(graph, output.value)
-        names |= _match(graph, output.axes, accesses, settled, frozenset())
+        names |= _match(graph, output.axes, accesses, settled, frozenset(), bound)
         settled |= _renamed(accesses, names)
     for fold in graph.reachable_folds(*(o.value for o in outputs)):
         accesses = _renamed(_accesses(graph, fold.body), names)
-        names |= _match(graph, fold.axes, accesses, settled, _forbidden(graph, fold, names))
+        names |= _match(graph, fold.axes, accesses, settled, _forbidden(graph, fold, names), frozenset())
         settled |= _renamed(accesses, names)
     if not names:
         return graph, outputs
@@ -87,13 +88,16 @@ def _forbidden(graph: Graph, fold: FoldValue, names: dict[int, int]) -> frozense
 
 
 def _match(graph: Graph, axes: tuple[int, ...], accesses: set[Access], settled: set[Access],
-           forbidden: frozenset[int]) -> dict[int, int]:
-    """New names for `axes` under which most of `accesses` are among the settled ones; empty if none are."""
+           forbidden: frozenset[int], bound: frozenset[int]) -> dict[int, int]:
+    """New names for `axes` under which most of `accesses` are among the settled ones; empty if none are.
+
+    Axes in `bound` are those of folds inside, which may get the names that match later.
+    """
     votes: collections.Counter[tuple[tuple[int, int], ...]] = collections.Counter()
     for array, offset in accesses:
         for other_array, other in settled:
             if array == other_array and offset.offset == other.offset and len(offset.terms) == len(other.terms):
-                found = _correspondence(graph, frozenset(axes), offset, other)
+                found = _correspondence(graph, frozenset(axes), bound, offset, other)
                 if found and forbidden.isdisjoint(found.values()):
                     votes[tuple(sorted(found.items()))] += 1
     if not votes:
@@ -102,12 +106,13 @@ def _match(graph: Graph, axes: tuple[int, ...], accesses: set[Access], settled: 
     return dict(best)
 
 
-def _correspondence(graph: Graph, axes: frozenset[int], offset: Affine, other: Affine) -> dict[int, int] | None:
-    """The renaming of `axes` that turns `offset` into `other`, where there is one."""
+def _correspondence(graph: Graph, axes: frozenset[int], bound: frozenset[int], offset: Affine,
+                    other: Affine) -> dict[int, int] | None:
+    """The renaming of `axes` that turns `offset` into `other` but for axes in `bound`, where there is one."""
     found: dict[int, int] = {}
     remaining = dict(other.terms)
     for axis, coefficient in offset.terms:
-        if axis not in axes:
+        if axis not in axes and axis not in bound:
             if remaining.pop(axis, None) != coefficient:
                 return None
             continue
@@ -116,7 +121,10 @@ def _correspondence(graph: Graph, axes: frozenset[int], offset: Affine, other: A
         if twin is None:
             return None
         del remaining[twin]
-        found[axis] = twin
+        if axis in axes and twin in bound:
+            return None
+        if axis in axes:
+            found[axis] = twin
     return {old: new for old, new in found.items() if old != new}
 
 

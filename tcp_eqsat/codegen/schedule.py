@@ -45,6 +45,8 @@ from tcp_eqsat.lang.pointful import ZERO, Affine, axis_index
 
 KEPT_WEIGHT = 8
 """A value whose computation weighs less than this is computed again rather than kept in a scratch row."""
+ENOUGH_CHAINS = 8
+"""Independent additions that keep the units busy; loops around a fold that make as many leave its own loop alone."""
 KEPT_ELEMENTS = 1 << 17
 """A scratch row of more elements is not kept if its value can be computed again."""
 
@@ -400,15 +402,16 @@ class _Scheduler:
         if all(how.lanes == 1 for how in self.open.values()) and best_vector_axis(
                 self.graph, leaves, self.target) == axis:
             lanes = lanes_for(self.graph, leaves, axis, self.target)
-        contracts = any(x.fold is not None and x.fold.fused and axis in x.axes and axis not in x.fold.axes
-                        for x in leaves)
+        contractions = [x.fold for x in leaves if x.fold is not None and x.fold.fused]
+        contracts = any(axis in x.axes and axis not in x.fold.axes for x in leaves if x.fold in contractions)
         innermost = all(x.axes == (axis,) for x in leaves)
         work = max(weight(x.value) for x in leaves)
         folds = any(t.fold is not None for t in tasks)
         copies, unroll = 1, 1
+        tiled = math.prod(self.open[a].copies for fold in contractions for a in fold.free if a in self.open)
         if contracts:
             copies = self.tile.copies.get(axis, 1)
-        elif lanes > 1:
+        elif lanes > 1 and tiled < ENOUGH_CHAINS:
             copies = 4 if work <= 16 else 2 if work <= 48 else 1
         elif innermost and folds and work <= 16:
             unroll = UNROLL

@@ -23,10 +23,8 @@ SCATTER = 2.0
 """Per element, where one of a contiguous vector costs 1 / lanes."""
 MOST_GATHERED = 16
 """Lanes of a vector loop that gathers, at most."""
-COMBINE = 4.0
-"""Combining the lanes of an accumulator, per halving."""
 
-_WEIGHTS = {"divide": 4, "fmod": 10, "sqrt": 4, "rsqrt": 6, "pow": 60, "exp": 14, "exp2": 12, "expm1": 20, "log": 18,
+_WEIGHTS = {"maximum": 4, "minimum": 4, "divide": 4, "fmod": 10, "sqrt": 4, "rsqrt": 6, "pow": 60, "exp": 14, "exp2": 12, "expm1": 20, "log": 18,
             "log2": 18, "log1p": 22, "tanh": 20, "logistic": 20, "erf": 24, "sin": 30, "cos": 30}
 """Vector instructions of one operation; 1 if not listed."""
 
@@ -98,9 +96,12 @@ def _leaf_cost(graph: Graph, leaf: Leaf, vector: int | None, lanes: int) -> floa
                 pass
     if leaf.offset is not None:
         total += math.prod(counts.values()) * _access(leaf.offset, vector, shrink, SCATTER)
-    if leaf.fold is not None and vector in leaf.fold.axes:
-        outside = math.prod(n for axis, n in counts.items() if axis not in leaf.fold.axes)
-        total += outside * COMBINE * math.log2(lanes)
+    if leaf.fold is not None:
+        update = op_weight(leaf.fold.op.name)
+        total += math.prod(counts.values()) * shrink * update
+        if vector in leaf.fold.axes:
+            outside = math.prod(n for axis, n in counts.items() if axis not in leaf.fold.axes)
+            total += outside * (1 + update) * math.log2(lanes)
     return total
 
 
