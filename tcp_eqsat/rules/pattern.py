@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+import tcp_eqsat.lang.ops  # noqa: F401  (fills the tables of operations)
 from tcp_eqsat.errors import RuleError, TcpError
 from tcp_eqsat.lang.op import op_named
 from tcp_eqsat.lang.scalar import Number, ScalarOp, scalar_op_named
