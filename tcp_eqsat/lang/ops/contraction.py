@@ -27,8 +27,15 @@ def _infer(operands: tuple[Type, ...], attributes: ContractAttributes) -> Tensor
 
 
 def _reference(attributes: ContractAttributes, result: TensorType, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Floats accumulate in double precision."""
+    """Floats accumulate in double precision. Products come first: NumPy would add up an operand that has a summed
+    label alone before it multiplies, which is another value where infinities meet."""
     work = np.float64 if result.dtype.is_float else result.dtype.numpy
+    summed = set(range(attributes.rank, len(attributes.extents)))
+    if summed & {*attributes.lhs} != summed & {*attributes.rhs}:
+        with np.errstate(all="ignore"):
+            product = (gather_labels(x.astype(work), attributes.lhs, attributes.extents)
+                       * gather_labels(y.astype(work), attributes.rhs, attributes.extents))
+            return np.asarray(product.sum(tuple(summed), dtype=work, initial=0).astype(result.dtype.numpy))
     names = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     out = names[: attributes.rank]
     terms, arrays = [], []
