@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
@@ -98,8 +100,9 @@ def _infer_slice(operands: tuple[Type, ...], attributes: SliceAttributes) -> Ten
     for axis, (start, limit, stride) in enumerate(zip(starts, limits, strides, strict=True)):
         if stride < 1:
             raise TypeMismatch(f"slice requires positive strides, got {stride} along axis {axis}")
-        if (less_equal(0, start) is not True or less_equal(start, limit) is not True
-                or less_equal(limit, x.shape[axis]) is not True):
+        whole = start == 0 and equal(limit, x.shape[axis])
+        if not whole and not all(
+                less_equal(low, high) is True for low, high in pairwise((0, start, limit, x.shape[axis]))):
             raise ShapeMismatch(
                 f"slice requires 0 <= start <= limit <= {x.shape[axis]} along axis {axis} of {x}, got start {start} "
                 f"and limit {limit}")
