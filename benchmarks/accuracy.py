@@ -5,6 +5,11 @@
 f32: every `step`-th bit pattern, against NumPy in f64. f64: random bit patterns, magnitudes and neighbourhoods of
 1, against long double arithmetic or mpmath. Prints a Markdown table of the largest error in ULP and where it
 occurs, beside NumPy and, if they are importable, torch and JAX. docs/accuracy.md holds what it printed.
+
+    python -m benchmarks.accuracy --exhaustive [--functions exp,log] [--target x86-64-v4]
+
+measures all 2**32 arguments of the f32 functions of one operand, against the f64 functions (whose own errors the
+table shows to be negligible here): 10 to 30 seconds for each.
 """
 
 from __future__ import annotations
@@ -19,9 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcp_eqsat.codegen.array_function import ArrayFunction
+from tcp_eqsat.codegen.llvm_text import LLVMValue
+from tcp_eqsat.codegen.llvm_values import LLVMBuilder
 from tcp_eqsat.codegen.target import available_targets, cpu_target
 from tcp_eqsat.codegen.vector_math.accuracy import MAX_ULP, max_ulp, ulp_errors
-from tcp_eqsat.lang.types import F32, F64, DType
+from tcp_eqsat.lang.types import F32, F64, U64, DType
 
 EXTENDED = np.finfo(np.longdouble).nmant >= 63
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -60,8 +67,11 @@ def arguments(name: str, dtype: DType, step: int, samples: int) -> tuple[np.ndar
     if name == "pow":
         limit = 104.0 if dtype is F32 else 745.0
         base = np.concatenate(
-            [np.exp(random.uniform(-3, 3, samples)), np.exp(random.uniform(-80, 80, samples)),
-             1 + random.standard_normal(samples) * 1e-3]
+            [
+                np.exp(random.uniform(-3, 3, samples)),
+                np.exp(random.uniform(-80, 80, samples)),
+                1 + random.standard_normal(samples) * 1e-3,
+            ]
         )
         power = random.uniform(-limit, limit, base.size) / np.where(base == 1, 1, np.log(base))
         return base.astype(dtype.numpy), power.astype(dtype.numpy)
@@ -100,8 +110,9 @@ def _by_mpmath(name: str, operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray,
     return np.array(heads), np.array(rests)
 
 
-def worst(found: np.ndarray, reference: tuple[np.ndarray, np.ndarray | float], dtype: DType,
-          operands: tuple[np.ndarray, ...]) -> Worst:
+def worst(
+    found: np.ndarray, reference: tuple[np.ndarray, np.ndarray | float], dtype: DType, operands: tuple[np.ndarray, ...]
+) -> Worst:
     errors = ulp_errors(np.asarray(found, dtype.numpy), reference[0], dtype, reference[1])
     place = int(np.argmax(errors))
     return Worst(float(errors[place]), tuple(float(x[place]) for x in operands))
@@ -129,6 +140,41 @@ def ours(name: str, dtype: DType, choice: str) -> ArrayFunction:
     target = cpu_target(choice)
     operands = (dtype,) * (2 if name == "pow" else 1)
     return ArrayFunction(lambda b, *x: b.function(name, *x), operands, dtype, target, target.lanes(dtype))
+
+
+def exhaustive(name: str, choice: str) -> Worst:
+    """The largest error of an f32 function of one operand over all arguments, measured in compiled code."""
+    target = cpu_target(choice)
+    single = np.float32
+
+    def error(b: LLVMBuilder, x: LLVMValue) -> LLVMValue:
+        found = b.function(name, x)
+        reference = b.function(name, b.convert(x, F64))
+        rounded = b.convert(reference, F32)
+        difference = b.absolute(b.subtract(b.convert(found, F64), reference))
+        # 2**23 / the power of two in the reference, at most that of the least normal number
+        exponent = b.shift_right(b.bitcast(b.absolute(reference), U64), b.constant(52, U64))
+        exponent = b.maximum(exponent, b.constant(1023 - 126, U64))
+        scale = b.shift_left(b.subtract(b.constant(2046 + 23, U64), exponent), b.constant(52, U64))
+        ulp = b.convert(b.multiply(difference, b.bitcast(scale, F64)), F32)
+        zero = b.constant(0.0, F32)
+        # A correctly rounded result is off by half an ULP at most, overflow to infinity included.
+        ulp = b.select(b.compare("equal", found, rounded), b.constant(0.5, F32), ulp)
+        nowhere = b.bitwise_and(b.is_nan(found), b.is_nan(reference))
+        infinite = b.bitwise_xor(b.is_nan(found), b.is_nan(reference))
+        return b.select(nowhere, zero, b.select(infinite, b.constant(math.inf, F32), ulp))
+
+    function = ArrayFunction(error, (F32,), F32, target, target.lanes(F32))
+    patterns = np.arange(CHUNK, dtype=np.uint32)
+    errors = np.empty(CHUNK, single)
+    result = Worst(0.0, (0.0,))
+    for start in range(0, 2**32, CHUNK):
+        x = (patterns + np.uint32(start)).view(single)
+        function.run(CHUNK, x, errors)
+        if not errors.max() <= result.ulp:
+            place = int(np.argmax(errors))
+            result = Worst(float(errors[place]), (float(x[place]),))
+    return result
 
 
 def peers() -> Iterator[tuple[str, Callable[..., np.ndarray | None]]]:
@@ -169,7 +215,15 @@ def main() -> None:
     parser.add_argument("--step", type=int, default=997, help="f32: every STEP-th bit pattern (default 997)")
     parser.add_argument("--samples", type=int, default=200_000, help="f64: samples of each kind")
     parser.add_argument("--functions", default=",".join(MAX_ULP), help="comma-separated names")
+    parser.add_argument("--exhaustive", action="store_true", help="all arguments in f32, see above")
+    parser.add_argument("--target", default="native", help="for --exhaustive: what TCP_EQSAT_CPU may be")
     options = parser.parse_args()
+    if options.exhaustive:
+        for name in options.functions.split(","):
+            if name != "pow":
+                result = exhaustive(name, options.target)
+                print(f"{name:9} {result} at {result.at[0]:.9g}", flush=True)
+        return
     choices = [choice for choice in available_targets() if choice != "native"]
     others = list(peers())
     columns = ["function", "dtype", "promised", *choices, "worst at", *(name for name, _ in others)]

@@ -93,9 +93,7 @@ sin_tail = _near_zero(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambd
 cos_tail = _near_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, lambda z: mp.mpf(1) / 24)
 tanh_tail = _near_zero(lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: -mp.mpf(1) / 3)
 erf_small = _near_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, lambda z: 2 / mp.sqrt(mp.pi) - 1)
-atanh_tail = _near_zero(
-    lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, lambda z: mp.mpf(2) / 3
-)
+atanh_tail = _near_zero(lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, lambda z: mp.mpf(2) / 3)
 pow_log_tail = _near_zero(
     lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2 - z * 2 / 3) / z**2, lambda z: mp.mpf(2) / 5
 )
@@ -122,13 +120,9 @@ FITS: dict[str, Fit] = {
     "TANH_F32": Fit(tanh_tail, mp.mpf(0), mp.mpf("0.64") ** 2, 4, lambda z: z, True),
     "TANH_F64": Fit(tanh_tail, mp.mpf(0), mp.mpf("0.56") ** 2, 10, lambda z: z, False),
     "ERF_SMALL_F32": Fit(erf_small, mp.mpf(0), mp.mpf("0.93") ** 2, 5, lambda z: ONE, True),
-    "ERF_LARGE_F32": Fit(
-        erf_exponent, mp.mpf("0.92"), mp.mpf("3.95"), 7, lambda t: t * mp.erfc(t) / mp.erf(t), True
-    ),
+    "ERF_LARGE_F32": Fit(erf_exponent, mp.mpf("0.92"), mp.mpf("3.95"), 7, lambda t: t * mp.erfc(t) / mp.erf(t), True),
     "ERF_SMALL_F64": Fit(erf_small, mp.mpf(0), ONE, 11, lambda z: ONE, False),
-    "ERF_LARGE_F64": Fit(
-        erf_exponent, mp.mpf("0.99"), mp.mpf("5.95"), 20, lambda t: t * mp.erfc(t) / mp.erf(t), False
-    ),
+    "ERF_LARGE_F64": Fit(erf_exponent, mp.mpf("0.99"), mp.mpf("5.95"), 20, lambda t: t * mp.erfc(t) / mp.erf(t), False),
 }
 
 
@@ -137,8 +131,10 @@ def main(names: list[str]) -> None:
         fit = FITS[name]
         coefficients, error = remez(fit)
         kind = np.float32 if fit.single else np.float64
-        print(f"# degree {fit.degree} on [{mp.nstr(fit.low, 6)}, {mp.nstr(fit.high, 6)}], "
-              f"error 2**{mp.nstr(mp.log(error, 2), 4)}")
+        print(
+            f"# degree {fit.degree} on [{mp.nstr(fit.low, 6)}, {mp.nstr(fit.high, 6)}], "
+            f"error 2**{mp.nstr(mp.log(error, 2), 4)}"
+        )
         print(f"{name} = (")
         for coefficient in coefficients:
             print(f"    {float(kind(float(coefficient)))!r},")

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tcp_eqsat.codegen.jit import compile_module
-from tcp_eqsat.codegen.llvm_values import LLVMBuilder, LLVMValue, memory_type
+from tcp_eqsat.codegen.llvm_text import LLVMValue, memory_type
+from tcp_eqsat.codegen.llvm_values import LLVMBuilder
 from tcp_eqsat.codegen.target import CpuTarget
 from tcp_eqsat.lang.types import DType
 

@@ -64,9 +64,7 @@ class CompiledModule(Module):
             return target_machine(self.target, self.effort).emit_assembly(self._module)
 
 
-def compile_module(
-    text: str, target: CpuTarget, optimize: bool = False, effort: int = 2
-) -> CompiledModule:
+def compile_module(text: str, target: CpuTarget, optimize: bool = False, effort: int = 2) -> CompiledModule:
     """Compiles LLVM text for `target` and loads it.
 
     No optimisation passes run unless `optimize` is true (level 2): code with explicit vectors gains nothing

@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 
-from tcp_eqsat.codegen.llvm_values import LLVMBuilder, LLVMValue, memory_type
+from tcp_eqsat.codegen.llvm_text import LLVMValue, memory_type
+from tcp_eqsat.codegen.llvm_values import LLVMBuilder
 from tcp_eqsat.lang.dims import Dim, Size
 from tcp_eqsat.lang.types import I64, DType
 

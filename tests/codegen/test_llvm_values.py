@@ -11,7 +11,8 @@ import pytest
 
 from tcp_eqsat.codegen.array_function import ArrayFunction
 from tcp_eqsat.codegen.jit import Module, compile_module
-from tcp_eqsat.codegen.llvm_values import LLVMBuilder, LLVMValue, format_constant, llvm_type
+from tcp_eqsat.codegen.llvm_text import LLVMValue, format_constant, llvm_type
+from tcp_eqsat.codegen.llvm_values import LLVMBuilder
 from tcp_eqsat.codegen.target import available_targets, cpu_target
 from tcp_eqsat.errors import TypeMismatch, UnknownName, VerificationError
 from tcp_eqsat.lang.types import (
@@ -69,8 +70,15 @@ def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
     ("method", "reference"),
-    [("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("round_even", np.rint), ("sqrt", np.sqrt),
-     ("negate", np.negative), ("absolute", np.absolute)],
+    [
+        ("floor", np.floor),
+        ("ceil", np.ceil),
+        ("trunc", np.trunc),
+        ("round_even", np.rint),
+        ("sqrt", np.sqrt),
+        ("negate", np.negative),
+        ("absolute", np.absolute),
+    ],
 )
 def test_float_unary(method: str, reference: Callable, dtype: DType, choice: str, lanes: int) -> None:
     x = np.array(REALS, dtype.numpy)
@@ -82,8 +90,14 @@ def test_float_unary(method: str, reference: Callable, dtype: DType, choice: str
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
     ("method", "reference"),
-    [("add", np.add), ("subtract", np.subtract), ("multiply", np.multiply), ("divide", np.divide),
-     ("remainder", np.fmod), ("copysign", np.copysign)],
+    [
+        ("add", np.add),
+        ("subtract", np.subtract),
+        ("multiply", np.multiply),
+        ("divide", np.divide),
+        ("remainder", np.fmod),
+        ("copysign", np.copysign),
+    ],
 )
 def test_float_binary(method: str, reference: Callable, dtype: DType, choice: str, lanes: int) -> None:
     x, y = pairs(REALS, dtype)
@@ -210,8 +224,13 @@ def test_integer_arithmetic_wraps(dtype: DType, choice: str, lanes: int) -> None
     x, y = pairs(corners(dtype), dtype)
     with np.errstate(over="ignore"):
         for method, reference in (
-            ("add", np.add), ("subtract", np.subtract), ("multiply", np.multiply), ("maximum", np.maximum),
-            ("minimum", np.minimum), ("bitwise_and", np.bitwise_and), ("bitwise_or", np.bitwise_or),
+            ("add", np.add),
+            ("subtract", np.subtract),
+            ("multiply", np.multiply),
+            ("maximum", np.maximum),
+            ("minimum", np.minimum),
+            ("bitwise_and", np.bitwise_and),
+            ("bitwise_or", np.bitwise_or),
             ("bitwise_xor", np.bitwise_xor),
         ):
             found = apply(lambda b, x, y, m=method: getattr(b, m)(x, y), choice, lanes, x, y)
@@ -306,7 +325,6 @@ def test_masked_memory_stays_within_the_mask(dtype: DType, choice: str) -> None:
         body = "\n".join(b.lines)
         declarations = "\n".join(b.declarations.values())
         return f"define void @f(ptr %in, ptr %out, ptr %apart) {{\n{body}\n  ret void\n}}\n{declarations}\n"
-
 
     module = compile_module(text(), cpu_target(choice))
     x = np.arange(1, count + 1).astype(dtype.numpy)

@@ -31,9 +31,7 @@ def max_ulp(name: str, dtype: DType) -> float:
     return MAX_ULP[name][0 if dtype is F32 else 1]
 
 
-def ulp_errors(
-    found: np.ndarray, exact: np.ndarray, dtype: DType, exact_rest: np.ndarray | float = 0.0
-) -> np.ndarray:
+def ulp_errors(found: np.ndarray, exact: np.ndarray, dtype: DType, exact_rest: np.ndarray | float = 0.0) -> np.ndarray:
     """|found - exact| in units of the last place of `exact` in `dtype`, as f64.
 
     `exact + exact_rest` is the reference, in a wider type (or as a sum of two numbers). A NaN that is wrong or

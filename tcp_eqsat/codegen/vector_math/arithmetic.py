@@ -26,9 +26,7 @@ class MathBuilder(Builder[V], Protocol[V]):
     def outlined(self, name: str, body: Callable[..., V], *operands: V) -> V:
         """`body(builder, *operands)` as a function of its own, for what is large or branches."""
 
-    def where_any(
-        self, condition: V, rare: Callable[[], tuple[V, ...]], usual: tuple[V, ...]
-    ) -> tuple[V, ...]:
+    def where_any(self, condition: V, rare: Callable[[], tuple[V, ...]], usual: tuple[V, ...]) -> tuple[V, ...]:
         """`rare()` where `condition` holds, else `usual`; only in the body of an outlined function."""
 
 

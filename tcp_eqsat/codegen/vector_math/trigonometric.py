@@ -105,14 +105,10 @@ def reduce_exactly(b: MathBuilder[V], x: V) -> tuple[V, V, V]:
     position = b.add(exponent, word(64 - 1076 - 1))
     first, shift = b.shift_right(position, word(5)), b.bitwise_and(position, word(31))
     table = [
-        b.lookup("tcp.two_over_pi", TWO_OVER_PI_WORDS, U64, b.bitcast(b.add(first, word(i)), I64))
-        for i in range(7)
+        b.lookup("tcp.two_over_pi", TWO_OVER_PI_WORDS, U64, b.bitcast(b.add(first, word(i)), I64)) for i in range(7)
     ]
     unshift = b.subtract(word(32), shift)
-    window = [
-        low(b.bitwise_or(b.shift_left(table[i], shift), b.shift_right(table[i + 1], unshift)))
-        for i in range(6)
-    ]
+    window = [low(b.bitwise_or(b.shift_left(table[i], shift), b.shift_right(table[i + 1], unshift))) for i in range(6)]
     m_low, m_high = low(m), high(m)
     by_low = [b.multiply(m_low, limb) for limb in window]
     by_high = [b.multiply(m_high, limb) for limb in window]
@@ -195,9 +191,7 @@ def _reduce_double(b: MathBuilder[V], x: V) -> tuple[V, V, V]:
         b.compare("less", b.absolute(r), number(b, x, 2.0**-11)), b.compare("greater", x, number(b, x, 0.5))
     )
     beyond = b.compare("greater", x, number(b, x, LIMIT_F64))
-    r, error, whole = b.where_any(
-        _finite_and(b, x, b.bitwise_or(near, beyond)), rare, (r, error, whole)
-    )
+    r, error, whole = b.where_any(_finite_and(b, x, b.bitwise_or(near, beyond)), rare, (r, error, whole))
     return r, error, whole
 
 
