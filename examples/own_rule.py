@@ -23,9 +23,9 @@ print(verdict)
 assert verdict.holds
 
 program = tcp.trace(lambda v: v * v * v * v, tcp.spec("f32[n]"))
-rules = tcp.rules.default + RuleSet("mine", (fourth_power,))
+rules = tcp.rules.default + RuleSet([fourth_power])
 
 f = tcp.compile(program, numerics="reassociate", rules=rules)
 values = np.linspace(-2, 2, 1001, dtype=np.float32)
 assert np.allclose(f(values), values**4, rtol=1e-6)
-print("fired:", dict(f.report.saturation.fired))
+print("fired:", dict(f.report.saturation.matches))

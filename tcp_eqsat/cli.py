@@ -232,8 +232,8 @@ def _show_report(report: Any) -> None:
     saturation = report.saturation
     console.print(f"[bold]{escape(report.name)}[/bold]   {escape(report.signature)}", soft_wrap=True)
     console.print(
-        f"  {sum(saturation.fired.values())} rewrites by {len(saturation.fired)} rules, {saturation.e_classes} "
-        f"e-classes, {saturation.e_nodes} e-nodes, {report.stop_reason} after {saturation.iterations} iterations")
+        f"  {sum(saturation.matches.values())} rewrites by {len(saturation.matches)} rules, {saturation.classes} "
+        f"e-classes, {saturation.nodes} e-nodes, {report.stop_reason} after {len(saturation.iterations)} iterations")
     console.print(
         f"  {report.operations} operations in {report.kernels_before} kernels -> {report.kernels} kernels; modelled "
         f"cost {report.cost_before:.1f} us -> {report.cost:.1f} us; numerics {report.numerics}")

@@ -120,8 +120,8 @@ def show_demo(outcome: Outcome, console: Console) -> None:
         saturation = report.saturation
         console.print(f"[bold]{escape(report.name)}[/bold]   {escape(part.types)}")
         console.print(
-            f"  {len(saturation.fired)} rules fired, {saturation.e_classes} e-classes, {saturation.e_nodes} e-nodes, "
-            f"{report.stop_reason} after {saturation.iterations} iterations")
+            f"  {len(saturation.matches)} rules fired, {saturation.classes} e-classes, {saturation.nodes} e-nodes, "
+            f"{report.stop_reason} after {len(saturation.iterations)} iterations")
         console.print(
             f"  {report.operations} operations in {report.kernels_before} kernels -> {report.kernels} kernels; "
             f"modelled cost {report.cost_before:.1f} us -> {report.cost:.1f} us at b = 128; "

@@ -18,7 +18,7 @@ import numpy as np
 from tcp_eqsat.codegen.call import callable_class
 from tcp_eqsat.codegen.compile import CompiledFunction, compile_plan
 from tcp_eqsat.codegen.target import host_target
-from tcp_eqsat.egraph import saturate
+from tcp_eqsat.egraph import Saturation, saturate
 from tcp_eqsat.errors import ArgumentError, ParseError, UnknownName
 from tcp_eqsat.extract import Extraction, baseline, extract, load_cost_model
 from tcp_eqsat.frontends import mlir
@@ -80,6 +80,7 @@ class Optimized:
     function: Function
     plan: Plan
     report: Report
+    saturation: Saturation
 
     @property
     def program(self) -> Program:
@@ -144,7 +145,7 @@ def _optimize(
             saturation.view, refinement.refined, cost_model, budget, sizes=sizes,
             parameter_types=refinement.parameter_types, result_types=refinement.result_types)
     report = Report.of(frozen, granted, saturation.report, before, best, watch.seconds)
-    return Optimized(_restored(refinement, best), best.plan, report)
+    return Optimized(_restored(refinement, best), best.plan, report, saturation)
 
 
 def expanded(function: Function) -> Function:
@@ -213,10 +214,9 @@ def compile(
     def build(frozen: Mapping[str, np.ndarray]) -> Compiled:
         watch = _Stopwatch()
         optimized = _optimize(function, target, granted, chosen, frozen, limits, sizes or {}, watch)
-        with watch.stage("codegen"):
-            code = compile_plan(optimized.plan, host_target())
+        code = compile_plan(optimized.plan, host_target())
         optimized = dataclasses.replace(
-            optimized, report=dataclasses.replace(optimized.report, seconds={**watch.seconds, **code.seconds}))
+            optimized, report=dataclasses.replace(optimized.report, seconds={**watch.seconds, **code.times}))
         made: Compiled = callable_class(Compiled, code.call.function)(function, optimized, code, frozen, build)
         return made
 

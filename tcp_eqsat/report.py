@@ -63,8 +63,9 @@ class Report:
         saturation = self.saturation
         return json_ready({
             "schema": SCHEMA, "name": self.name, "signature": self.signature, "numerics": self.numerics,
-            "operations": self.operations, "e_nodes": saturation.e_nodes, "e_classes": saturation.e_classes,
-            "iterations": saturation.iterations, "rules_fired": dict(saturation.fired),
+            "operations": self.operations, "e_nodes": saturation.nodes, "e_classes": saturation.classes,
+            "iterations": len(saturation.iterations), "rules_fired": saturation.matches,
+            "rules_dropped": list(saturation.dropped),
             "stop_reason": self.stop_reason, "cost": self.cost, "cost_before": self.cost_before, "cost_unit": "us",
             "kernels": self.kernels, "kernels_before": self.kernels_before, "kernel_list": list(self.kernel_texts),
             "seconds": dict(self.seconds),

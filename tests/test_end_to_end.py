@@ -1,0 +1,136 @@
+"""The main job: programs in, compiled functions out, equal to the reference, with the kernels they should have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tcp_eqsat as tcp
+from benchmarks.models import MODELS, Model, attention_block, bert
+from tcp_eqsat.compare import compare
+from tcp_eqsat.demo import PROGRAMS, bundled
+from tcp_eqsat.lang.reference import evaluate
+from tcp_eqsat.pipeline import Compiled
+
+SIZES = {"b": 3, "s": 5}
+
+
+def assert_equal_to_reference(compiled: Compiled, model: Model, **sizes: int) -> None:
+    arrays = model.arrays(seed=1, **sizes)
+    names = model.program.main.parameter_names
+    given = [a for name, a in zip(names, arrays, strict=True) if name in compiled_names(compiled)]
+    (expected,) = evaluate(model.program.main, arrays)
+    found = compare(compiled(*given), expected)
+    assert found.agrees, found
+
+
+def compiled_names(compiled: Compiled) -> list[str]:
+    return [p.name for p in compiled.code.call.signature.parameters]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_equals_the_reference(name: str) -> None:
+    model = MODELS[name]()
+    assert_equal_to_reference(tcp.compile(model.program, constants=model.weights), model, **SIZES)
+    assert_equal_to_reference(tcp.compile(model.program), model, **SIZES)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("extension", ["mlir", "tcp"])
+def test_one_compiled_function_serves_every_batch_size(name: str, extension: str) -> None:
+    program = tcp.parse(bundled(f"{name}.{extension}"))
+    f = tcp.compile(program)
+    module = f.code
+    for batch in (0, 1, 2, 7, 33, 128, 1000):
+        random = np.random.default_rng(batch)
+        arrays = [random.standard_normal([batch if n == x.shape[0] and not isinstance(n, int) else n for n in x.shape])
+                  .astype(np.float32) for x in program.main.parameters]
+        (expected,) = evaluate(program.main, arrays)
+        y = f(*arrays)
+        assert y.shape == (batch, 10)
+        assert np.abs(y - expected).max(initial=0.0) <= 1e-5
+    assert f.code is module
+
+
+def test_mlp_full_becomes_at_most_four_kernels() -> None:
+    f = tcp.compile(tcp.parse(bundled("mlp_full.mlir")))
+    assert f.report.kernels <= 4
+    assert f.report.kernels < f.report.kernels_before
+    assert f.report.cost < f.report.cost_before
+
+
+def test_attention_becomes_at_most_six_kernels_with_one_projection() -> None:
+    model = attention_block()
+    f = tcp.compile(model.program, constants=model.weights)
+    assert f.report.kernels <= 6
+    assert "merge_three_sibling_contractions" in f.report.saturation.matches
+    # q, k and v are one contraction: of the four projections and two products of attention, four are left
+    contractions = sum(x.op.name == "contract" for x in f.optimized.function.nodes())
+    assert contractions == 4
+    for b, s in ((1, 1), (2, 7), (3, 33)):
+        assert_equal_to_reference(f, model, b=b, s=s)
+
+
+def test_normalisations_are_one_kernel() -> None:
+    for name in ("softmax", "layer_norm", "gelu_dense"):
+        model = MODELS[name]()
+        assert tcp.compile(model.program, constants=model.weights).report.kernels == 1, name
+
+
+@pytest.mark.parametrize("layers", [1, 12])
+def test_bert_encoders_equal_the_reference_without_reshapes(layers: int) -> None:
+    model = bert(layers)
+    f = tcp.compile(model.program, constants=model.weights)
+    assert_equal_to_reference(f, model, b=2, s=9)
+    view = f.optimized.saturation.view
+    assert not any(node.op.name == "reshape" for nodes in view.classes for node in nodes)
+    assert "div" not in f.code.loops and "rem" not in f.code.loops
+
+
+def test_emitted_program_reads_back_and_computes_the_same() -> None:
+    from tcp_eqsat.lang.text import parse, write
+
+    model = attention_block()
+    best = tcp.optimize(model.program)
+    again = parse(write(best.program)).main
+    arrays = model.arrays(**SIZES)
+    (expected,) = evaluate(model.program.main, arrays)
+    assert compare(evaluate(again, arrays)[0], expected).agrees
+
+
+def test_stages_report_their_time() -> None:
+    f = tcp.compile(MODELS["mlp_tanh"]().program)
+    seconds = f.report.to_json()["seconds"]
+    assert {"refine", "saturate", "extract"} <= set(seconds) and len(seconds) >= 5
+    assert all(value >= 0 for value in seconds.values())
+
+
+def test_frozen_parameters_can_be_replaced() -> None:
+    program = tcp.trace(lambda x, w: x @ w, tcp.spec("f32[b, 4]"), tcp.spec("f32[4, 3]"))
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    f = tcp.compile(program, constants={"w": np.ones((4, 3), np.float32)})
+    assert np.array_equal(f(x), x @ np.ones((4, 3), np.float32))
+    g = f.update(w=np.full((4, 3), 2, np.float32))
+    assert np.array_equal(g(x), x @ np.full((4, 3), 2, np.float32))
+    with pytest.raises(tcp.errors.UnknownName, match="'v' is not frozen"):
+        f.update(v=x)
+
+
+def test_exact_results_have_the_same_bits_on_every_call() -> None:
+    model = MODELS["mlp_full"]()
+    f = tcp.compile(model.program)
+    arrays = model.arrays(b=129)
+    first = f(*arrays)
+    assert all(np.array_equal(f(*arrays).view(np.uint32), first.view(np.uint32)) for _ in range(3))
+
+
+def test_jit_traces_once_for_all_sizes() -> None:
+    @tcp.jit
+    def dense(x, w, b):
+        return tcp.numpy.tanh(x @ w + b)
+
+    for m, k, n in ((2, 3, 4), (5, 7, 6), (2, 2, 2)):
+        random = np.random.default_rng(m)
+        x, w, b = (random.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (n,)))
+        assert np.allclose(dense(x, w, b), np.tanh(x @ w + b), atol=1e-5)
+    assert len(dense.variants) == 1
