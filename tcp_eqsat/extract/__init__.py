@@ -5,6 +5,6 @@ from tcp_eqsat.extract.extract import Extraction, ExtractionReport, SearchEnd, b
 from tcp_eqsat.extract.machine import MachineModel, cost_model_names, load_cost_model
 
 __all__ = [
-    "CostModel", "Extraction", "ExtractionReport", "MachineModel", "SearchEnd", "baseline", "cost_model_names", "extract",
-    "load_cost_model",
+    "CostModel", "Extraction", "ExtractionReport", "MachineModel", "SearchEnd", "baseline", "cost_model_names",
+    "extract", "load_cost_model",
 ]

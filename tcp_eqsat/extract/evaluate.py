@@ -233,11 +233,11 @@ class _Walk:
         loads = []
         for found, (base, maps) in self.loads.items():
             size = terms.types[found].dtype.bytes
-            footprint = terms.leaf_bytes if self.selection.form(base) is Form.BUFFER else terms.elements[base] * size
+            footprint = terms.leaf_bytes if self.selection.form(base) is Form.BUFFER else terms.value_bytes
             straight = all(self._contiguous(found, at, innermost) for at, judged in maps.items() if judged)
             loads.append(Access(terms.elements[found] * size, footprint, straight, len(maps)))
         stores = tuple(
-            Access(size, size) for size in (terms.elements[c] * terms.types[c].dtype.bytes for c in self.outputs))
+            Access(terms.elements[c] * terms.types[c].dtype.bytes, terms.value_bytes) for c in self.outputs)
         rows = math.prod(self.loops[axis] for axis in self.outer or ())
         row_bytes = sum(access.bytes for access in loads) / max(rows, 1) if self.folds else 0.0
         return KernelFacts(

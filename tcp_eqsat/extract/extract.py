@@ -141,7 +141,7 @@ def _seeds(terms: Terms, function: Function) -> dict[str, Partition]:
     greedy = greedy_choice(terms)
     seeds: dict[str, Partition] = {}
     for name, choice in (("greedy", greedy), ("input", original_choice(terms, function, greedy))):
-        if name == "input" and choice == greedy or any(choice[root] < 0 for root in terms.view.roots):
+        if (name == "input" and choice == greedy) or any(choice[root] < 0 for root in terms.view.roots):
             continue
         for start in (fused, separate):
             partition = Partition(start(terms, choice))

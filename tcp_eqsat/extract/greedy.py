@@ -25,16 +25,17 @@ def node_cost(terms: Terms, found: int, term: Term) -> float:
     if term.form is Form.FOLD:
         return _SMALL + term.work * terms.elements[found] * math.prod(term.extents)
     if term.form is Form.JOIN:
-        traffic = KernelFacts(
-            tuple(Access(bytes_of[x], bytes_of[x]) for x in term.operands),
-            (Access(bytes_of[found], bytes_of[found]),), model.choice(terms.types[found].dtype) * terms.elements[found])
-        return model.kernel(traffic)
+        return model.kernel(KernelFacts(
+            tuple(Access(bytes_of[x], terms.value_bytes) for x in term.operands),
+            (Access(bytes_of[found], terms.value_bytes),),
+            model.choice(terms.types[found].dtype) * terms.elements[found]))
     if term.form is Form.CONTRACT:
         columns = next((n for n in reversed(terms.shapes[found]) if n != 1), 1)
         flops = 2.0 * terms.elements[found] * math.prod(term.extents)
         return model.kernel(KernelFacts(
-            tuple(Access(bytes_of[x], max(terms.leaf_bytes, bytes_of[x])) for x in term.operands),
-            (Access(bytes_of[found], bytes_of[found]),), 0.0,
+            tuple(Access(bytes_of[x], terms.leaf_bytes if terms.given(x) else terms.value_bytes)
+                  for x in term.operands),
+            (Access(bytes_of[found], terms.value_bytes),), 0.0,
             Contraction(terms.types[found].dtype, flops, columns)))
     return _SMALL
 

@@ -116,9 +116,8 @@ class _PlanWriter:
         known = self._memory.get(found)
         if known is not None:
             return known
-        copies = self._copies.get(found)
-        if copies:
-            buffer = copies[0]
+        if found in self._copies and self.selection.form(found) is not Form.BUFFER:
+            buffer = self._copies[found][0]
         elif self.selection.form(found) is Form.BUFFER:
             data = self.terms.constants.data(found)
             buffer = self.names.take(self._source.get(found, "constant"))
@@ -183,8 +182,10 @@ class _KernelWriter:
 
     def _is_read(self, found: int) -> bool:
         """Whether the kernel reads the class from memory."""
-        return self.selection.form(found) is Form.BUFFER or (
-            found in self.selection.stored and found not in self.outputs)
+        form = self.selection.form(found)
+        if form in GIVEN:
+            return form is Form.BUFFER
+        return found in self.selection.stored and found not in self.outputs
 
     def _is_computed(self, found: int) -> bool:
         form = self.selection.form(found)

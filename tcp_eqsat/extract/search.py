@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from tcp_eqsat.extract.partition import Change, Partition
 from tcp_eqsat.extract.terms import ABSORBED, GIVEN, Form, Term
@@ -148,7 +148,7 @@ class Search:
         improved = False
         for guest, host in self._neighbours():
             if len(self.partition.outputs(guest)) == 1 and host not in self.selection.host:
-                stored = {c: True for c in (guest, host)}
+                stored = dict.fromkeys((guest, host), True)
                 improved |= self.attempt(("share", guest, host), Change(stored=stored, host={guest: host}))
         for guest in sorted(self.selection.host):
             improved |= self.attempt(("alone", guest), Change(host={guest: None}))
@@ -190,6 +190,11 @@ class Search:
             if index != self.selection.choice[found] and all(self.selection.choice[x] >= 0 for x in term.operands):
                 yield index, term
 
+    def _passed(self, choice: Mapping[int, int]) -> dict[int, bool]:
+        """Classes that become another view of memory need none of their own."""
+        return {c: False for c, index in choice.items()
+                if c in self.selection.stored and self.terms.terms[c][index].form in ABSORBED}
+
     def _switches(self) -> bool:
         """Another e-node for one class; new operands kept in memory, or all operands recomputed."""
         improved = False
@@ -197,13 +202,13 @@ class Search:
         used = set(order)
         for c in reversed(order):
             for index, term in self._alternatives(c):
-                base = Change({c: index})
+                passed = self._passed({c: index})
                 new = {x: True for x in term.operands
                        if x not in used and self.selection.form(x) not in GIVEN | ABSORBED}
                 inline = {x: False for x in term.operands if x in self.selection.stored}
                 for name, stored in (("", {}), ("store", new), ("inline", inline)):
                     if (stored or not name) and self.attempt(
-                            ("switch", c, index, name), replace(base, stored=stored), term.operands):
+                            ("switch", c, index, name), Change({c: index}, {**passed, **stored}), term.operands):
                         improved = True
                         used = set(self.selection.reachable())
                         break
@@ -224,8 +229,10 @@ class Search:
             choice = {c: i for c, i in users[x].items() if self.selection.choice[c] != i}
             if len(choice) < 2:
                 continue
-            for stored in (True, False):
-                if self.attempt(("attract", x, stored, *choice), Change(choice, {x: stored})):
+            passed = self._passed(choice)
+            inline = {y: False for y in self.selection.term(x).operands if y not in used}
+            for number, stored in enumerate(({x: True}, {x: False}, {x: True, **inline})):
+                if self.attempt(("attract", x, number, *choice), Change(choice, {**passed, **stored}), inline):
                     improved = True
                     break
         return improved
@@ -246,7 +253,7 @@ class Search:
                     choice[c] = min(others)[1]
             if len(choice) != len(users[x]):
                 continue
-            stored = {c: True for c in choice}
+            stored = dict.fromkeys(choice, True)
             alone = [{c: c == kept for c in choice} for kept in choice] if 1 < len(choice) <= 3 else []
             for number, kept in enumerate((stored, {}, *alone)):
                 if self.attempt(("evict", x, number, *choice), Change(choice, kept)):

@@ -84,6 +84,7 @@ class Terms:
     elements     their product
     constants    what is known at compile time
     leaf_bytes   memory of all parameters and constants that the input program has
+    value_bytes  memory of the largest other value that it has: about how much is touched between a write and a read
     model        prices
     """
 
@@ -94,6 +95,7 @@ class Terms:
     elements: tuple[int, ...]
     constants: Constants
     leaf_bytes: float
+    value_bytes: float
     model: CostModel
 
     def __len__(self) -> int:
@@ -113,9 +115,11 @@ def compile_terms(view: EGraphView, model: CostModel, bindings: Mapping[str, int
     shapes = tuple(compiler.numbers(compiler.types[c].shape) for c in range(len(view.classes)))
     elements = tuple(map(math.prod, shapes))
     leaves = {c for c in view.original.values() if any(n.op in (parameter_op, constant_op) for n in view.classes[c])}
+    bytes_of = [n * compiler.types[c].dtype.bytes for c, n in enumerate(elements)]
     return Terms(
         view, tuple(compiler.terms(c, constants) for c in range(len(view.classes))), compiler.types, shapes, elements,
-        constants, float(sum(elements[c] * compiler.types[c].dtype.bytes for c in leaves)), model)
+        constants, float(sum(bytes_of[c] for c in leaves)),
+        float(max((bytes_of[c] for c in view.original.values() if c not in leaves), default=0)), model)
 
 
 class _Compiler:

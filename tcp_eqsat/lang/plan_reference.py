@@ -6,6 +6,7 @@ is really read is checked against its buffer; memory that nothing wrote reads as
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from tcp_eqsat.lang.scalar_table import convert_array
 from tcp_eqsat.lang.types import TensorType
 
 Bindings = Mapping[str, int]
+_LETTERS = string.ascii_letters
 
 
 def evaluate_plan(
@@ -143,7 +145,8 @@ class _Grid:
             mask = mask.reshape(*mask.shape, *(1,) * (inner.rank - mask.ndim))
         bound = tuple(fold.bound)
         if fold.contraction and isinstance(fold.body, Apply) and fold.dtype.is_float:
-            total = inner.sum_of_products(*(inner.value(x, mask) for x in fold.body.operands), bound)
+            x, y = (inner.value(operand, mask) for operand in fold.body.operands)
+            total = inner.sum_of_products(x, y, bound)
             return _drop_last(np.asarray(total.astype(fold.dtype.numpy)), inner.rank - self.rank)
         body = inner.value(fold.body, mask)
         full = list(body.shape)
@@ -155,20 +158,16 @@ class _Grid:
     def sum_of_products(self, x: np.ndarray, y: np.ndarray, bound: tuple[int, ...]) -> np.ndarray:
         """In double precision, without the whole product in memory."""
         axes = range(self.rank)
-        missing = [a for a in bound if x.shape[a] == 1 and y.shape[a] == 1 and self.extents[a] != 1]
-        if missing:
-            full = [self.extents[a] if a in missing else x.shape[a] for a in axes]
-            x = np.broadcast_to(x, full)
         terms, arrays = [], []
         for array in (x, y):
-            kept = [a for a in axes if array.shape[a] != 1]
-            arrays.append(array.reshape([array.shape[a] for a in kept]).astype(np.float64))
-            terms.append(kept)
-        out = [a for a in axes if a not in bound and any(a in kept for kept in terms)]
+            full = np.broadcast_to(array, [self.extents[a] if a in bound else array.shape[a] for a in axes])
+            kept = [a for a in axes if a in bound or array.shape[a] != 1]
+            arrays.append(full.reshape([full.shape[a] for a in kept]).astype(np.float64))
+            terms.append("".join(_LETTERS[a] for a in kept))
+        out = [a for a in axes if a not in bound and _LETTERS[a] in terms[0] + terms[1]]
         with np.errstate(all="ignore"):
-            total = np.einsum(arrays[0], terms[0], arrays[1], terms[1], out, optimize=True)
-        return np.asarray(total).reshape([
-            self.extents[a] if a in out else 1 for a in axes])
+            total = np.einsum(f"{','.join(terms)}->{''.join(_LETTERS[a] for a in out)}", *arrays, optimize=True)
+        return np.asarray(total).reshape([self.extents[a] if a in out else 1 for a in axes])
 
     def index(self, index: Affine) -> np.ndarray:
         found = np.full((1,) * self.rank, value(index.offset, self.bindings), np.int64)
