@@ -25,6 +25,9 @@ from tcp_eqsat.lang.dims import Dim, Floor, Maximum, Minimum, Size, Symbol
 from tcp_eqsat.lang.scalar import ScalarOp, scalar_op_named
 from tcp_eqsat.lang.types import DType, Shape, TensorType, dtype_named
 
+Ints = tuple[int, ...]
+"""The annotation of labels and strides."""
+
 DIM_TABLES: dict[str, str] = {
     "DimConstant": "i64", "DimSymbol": "String i64 i64 i64", "DimAdd": "Dim Dim", "DimMultiply": "Dim Dim",
     "DimFloor": "Dim Dim", "DimMinimum": "Dim Dim", "DimMaximum": "Dim Dim",
@@ -172,7 +175,7 @@ _CODECS: dict[Any, Codec] = {
     ScalarOp: Codec(("String",), lambda x: (f'"{x.name}"',), scalar_op_named),
     Size: Codec(("Dim",), lambda x: (size_text(x),), lambda x: x),
     Shape: Codec(("Dims",), lambda x: (shape_text(x),), lambda x: x),
-    tuple[int, ...]: Codec(("Ints",), lambda x: (ints_text(x),), lambda x: x),
+    Ints: Codec(("Ints",), lambda x: (ints_text(x),), lambda x: x),
     TensorType: Codec(("String", "Dims"), lambda x: (f'"{x.dtype.name}"', shape_text(x.shape)),
                       lambda dtype, shape: TensorType(dtype_named(dtype), shape)),
 }
@@ -187,7 +190,7 @@ def field_codecs(attributes: type) -> tuple[tuple[str, Codec], ...] | None:
     found = []
     for field in dataclasses.fields(attributes):
         hint = hints[field.name]
-        codec = LABELS if field.name in LABEL_FIELDS and hint == tuple[int, ...] else _CODECS.get(hint)
+        codec = LABELS if field.name in LABEL_FIELDS and hint == Ints else _CODECS.get(hint)
         if codec is None:
             return None
         found.append((field.name, codec))

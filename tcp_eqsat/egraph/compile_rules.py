@@ -9,6 +9,7 @@ Python can't type, or types differently from what it replaces, is declined.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tcp_eqsat.egraph.columns import Codec, codec_of, field_codecs
+from tcp_eqsat.egraph.columns import Codec, Ints, codec_of, field_codecs
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.encode import TYPED_BY_RULES
 from tcp_eqsat.egraph.engine import quoted
@@ -51,7 +52,7 @@ NUMBER = Codec(
     ("String", "String"),
     lambda x: (f'"{dtype_of(x.dtype)}"', f'"{encode_number(x, dtype_of(x.dtype)).hex()}"'), _number_value)
 _CODEC_OF_SORT: Mapping[Sort, Codec] = {
-    Sort.INTS: codec_of(tuple[int, ...]), Sort.SHAPE: codec_of(Shape), Sort.SIZE: codec_of(Size),
+    Sort.INTS: codec_of(Ints), Sort.SHAPE: codec_of(Shape), Sort.SIZE: codec_of(Size),
     Sort.INT: codec_of(int), Sort.OPERATION: codec_of(ScalarOp), Sort.TYPE: codec_of(TensorType),
     Sort.NUMBER: NUMBER,
 }
@@ -83,6 +84,7 @@ class CompiledRule(Compiled):
     asking: str | None
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def compile_rule(rule: Rule, *, strict: bool = False) -> tuple[CompiledRule, ...]:
     """One compiled rule for each direction.
 
@@ -107,6 +109,7 @@ def _compile(rule: Rule, strict: bool) -> CompiledRule:
         rule.phase, ruleset, asking)
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def compile_fact(rule: FactRule, ruleset: str) -> Compiled:
     """A fact rule within `ruleset`."""
     matcher = _Matcher(f"fact_{rule.name}", None)

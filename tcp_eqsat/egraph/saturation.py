@@ -1,8 +1,9 @@
 """Equality saturation: rounds of rewriting within a budget, whatever the rules do.
 
 Rules that simplify run first, to a fixed point; then all rules. A round runs them one after the other with a look at
-the size in between. When the e-graph is over its limit, the rule that added most in that round is given up and the
-run is repeated up to that round, which is the same every time, and goes on without the rule.
+the size in between. A round that takes the e-graph over its limit is undone: the run is repeated up to that round,
+which goes the same way every time. If the round more than doubled the e-graph, the rule that added most is given up
+and the others go on; if the e-graph filled up bit by bit, that was all.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ def saturate(function: Function, rules: Iterable[Rule], permissions: Permissions
                     for each in compile_rule(rule, strict=strict)]
     with clock.part("encode"):
         encoding = encode(function)
-    banned: dict[str, int] = {}
+    course = _Course({}, budget.iterations * len(Phase))
     memo: Memo = {}
     while True:
         try:
-            return _Run(encoding, compiled, banned, budget, clock, memo, strict).result()
-        except _Explosion as explosion:
-            banned[explosion.rule] = explosion.round
+            return _Run(encoding, compiled, course, budget, clock, memo, strict).result()
+        except _Overflow as overflow:
+            course = overflow.course
         except EGraphError as error:
             if strict:
                 raise
@@ -87,23 +88,30 @@ class _Clock:
             self.seconds[name] += time.perf_counter() - start
 
 
-class _Explosion(Exception):
-    """The e-graph is over its limit, mostly by one rule, in a round of the run."""
+@dataclass(frozen=True)
+class _Course:
+    """What earlier attempts taught: the round from which a rule no longer runs, and the number of rounds to run."""
 
-    def __init__(self, rule: str, round_: int) -> None:
-        super().__init__(rule)
-        self.rule = rule
-        self.round = round_
+    banned: Mapping[str, int]
+    rounds: int
+
+
+class _Overflow(Exception):
+    """The e-graph is over its limit; `course` avoids that."""
+
+    def __init__(self, course: _Course) -> None:
+        super().__init__(course)
+        self.course = course
 
 
 class _Run:
-    """One saturation in one e-graph. `banned` gives the round from which a rule no longer runs."""
+    """One saturation in one e-graph, on a course."""
 
-    def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], banned: Mapping[str, int], budget: Budget,
+    def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], course: _Course, budget: Budget,
                  clock: _Clock, memo: Memo, strict: bool) -> None:
         self._encoding = encoding
         self._rules = rules
-        self._banned = banned
+        self._course = course
         self._budget = budget
         self._clock = clock
         self._names = tuple(constructors())
@@ -128,23 +136,28 @@ class _Run:
             [*analyses.FOLDS, *facts.tables, *(each.table for each in rules if each.table is not None)], memo)
 
     def result(self) -> Saturation:
-        """Runs all phases. Raises _Explosion, EGraphError."""
+        """Runs all phases. Raises _Overflow, EGraphError."""
         self._analyse()
         before = self._size()
-        reason = self._phase(Phase.SIMPLIFY)
-        if reason is StopReason.SATURATED:
-            reason = self._phase(Phase.EXPLORE)
-        if reason is StopReason.SATURATED and self._banned:
-            reason = StopReason.NODE_LIMIT
+        reason = StopReason.NODE_LIMIT if before > self._budget.nodes else self._phases()
         with self._clock.part("read"):
             view = read_view(self._engine, self._engine.freeze(), self._decoder, self._encoding)
         return Saturation(view, SaturationReport(
             reason, tuple(self._iterations), tuple(map(self._counts, self._rules)), before, view.size,
             len(view.classes), dict(self._clock.seconds)))
 
+    def _phases(self) -> StopReason:
+        for phase in Phase:
+            reason = self._phase(phase)
+            if reason is not StopReason.SATURATED:
+                return reason
+        return StopReason.NODE_LIMIT if self._course.banned else StopReason.SATURATED
+
     def _phase(self, phase: Phase) -> StopReason:
         """Rounds until nothing changes or a limit is reached."""
         for _ in range(self._budget.iterations):
+            if len(self._iterations) == self._course.rounds:
+                return StopReason.NODE_LIMIT
             start = time.perf_counter()
             changed = self._round(phase)
             self._iterations.append(Iteration(phase, self._size(), time.perf_counter() - start))
@@ -155,10 +168,11 @@ class _Run:
         return StopReason.ITERATION_LIMIT
 
     def _round(self, phase: Phase) -> bool:
-        """The rules of this phase and of those before it, each once; whether anything changed."""
+        """The rules of this phase and, before them, those of earlier phases, each once; whether anything changed."""
         number = len(self._iterations)
-        active = [x for x in self._rules
-                  if number < self._banned.get(x.name, number + 1) and x.phase in (phase, Phase.SIMPLIFY)]
+        phases = list(Phase)[:list(Phase).index(phase) + 1]
+        active = [rule for each in phases for rule in self._rules
+                  if rule.phase is each and number < self._course.banned.get(rule.name, number + 1)]
         with self._clock.part("search"):
             for rule in active:
                 if rule.asking is not None:
@@ -166,7 +180,7 @@ class _Run:
         self._answer()
         changed = False
         added: Counter[str] = Counter()
-        size = self._size()
+        before = size = self._size()
         for rule in active:
             with self._clock.part("search"):
                 report = self._engine.run_ruleset(f"(run {rule.ruleset})")
@@ -177,11 +191,18 @@ class _Run:
                 added[rule.name] = grown - size
                 size = grown
                 if size > self._budget.nodes:
-                    raise _Explosion(max(added, key=lambda name: added[name]), number)
+                    raise _Overflow(self._without(number, before, added))
                 if self._clock.is_over:
                     break
         self._added += added
         return self._analyse() or changed
+
+    def _without(self, number: int, before: int, added: Counter[str]) -> _Course:
+        """The course that avoids a round which began with `before` e-nodes and added too many."""
+        if 2 * before > self._budget.nodes:
+            return _Course(self._course.banned, number)
+        ((worst, _),) = added.most_common(1)
+        return _Course({**self._course.banned, worst: number}, self._course.rounds)
 
     def _analyse(self) -> bool:
         """The analyses to a fixed point; whether anything changed."""
@@ -206,4 +227,4 @@ class _Run:
     def _counts(self, rule: CompiledRule) -> RuleCounts:
         asked, declined = (0, 0) if rule.table is None else self._answers.counts(rule.table)
         return RuleCounts(rule.name, rule.phase, self._matches[rule.name], asked, declined, self._added[rule.name],
-                          rule.name in self._banned)
+                          rule.name in self._course.banned)
