@@ -2,7 +2,7 @@
 and new.
 
 Text becomes tokens (`lexer`), a syntax tree (`parser`, `forms`, `types`, `literals`), and then
-nodes (`lower` and the tables of the dialects).
+nodes (`lower` and the tables of the dialects). `writer` goes the other way.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from tcp_eqsat.frontends.mlir.forms import FORMS
 from tcp_eqsat.frontends.mlir.lexer import Source
 from tcp_eqsat.frontends.mlir.lower import lower_program
 from tcp_eqsat.frontends.mlir.parser import Parser
+from tcp_eqsat.frontends.mlir.writer import write
 from tcp_eqsat.lang.program import Program
 
-__all__ = ["parse", "read"]
+__all__ = ["parse", "read", "write"]
 
 
 def parse(text: str, file: str = "<text>") -> Program:

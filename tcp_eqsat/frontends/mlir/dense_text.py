@@ -1,0 +1,67 @@
+"""Literals as text: what `literals` reads back to the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tcp_eqsat.frontends.mlir.literals import NUMPY_DTYPES
+from tcp_eqsat.lang.program import TensorData
+from tcp_eqsat.lang.types import DType, Shape, TensorType
+
+_MOST_NUMBERS = 64
+"""Elements of a constant that is spelt as numbers; larger ones are spelt as bytes."""
+
+
+def element_text(dtype: DType) -> str:
+    """`f32`, `i64`, `ui8`, `i1`."""
+    return next(name for name, known in NUMPY_DTYPES.items() if known == dtype.numpy)
+
+
+def type_text(type_: TensorType) -> str:
+    """`tensor<?x16xf32>`, every symbolic size a `?`."""
+    sizes = "".join(f"{size if isinstance(size, int) else '?'}x" for size in type_.shape)
+    return f"tensor<{sizes}{element_text(type_.dtype)}>"
+
+
+def dense_text(data: TensorData) -> str:
+    """`dense<...> : type`: nested lists, one number for all, or the bytes of a large constant."""
+    array = data.array
+    if data.is_splat:
+        body = _number_text(array.reshape(-1)[0])
+    elif array.size <= _MOST_NUMBERS or array.dtype.kind == "b":
+        body = _nested_text(array)
+    else:
+        little = array.astype(array.dtype.newbyteorder("<"))
+        body = f'"0x{little.tobytes().hex().upper()}"'
+    return f"dense<{body}> : {type_text(TensorType(data.dtype, data.shape))}"
+
+
+def integers_text(values: Sequence[int]) -> str:
+    """`dense<[0, 1]> : tensor<2xi64>`."""
+    return dense_text(TensorData(np.array(values, np.int64)))
+
+
+def is_known(shape: Shape) -> bool:
+    """Whether every size is a number."""
+    return all(isinstance(size, int) for size in shape)
+
+
+def _nested_text(array: np.ndarray) -> str:
+    if array.ndim == 0:
+        return _number_text(array[()])
+    return f"[{', '.join(map(_nested_text, array))}]"
+
+
+def _number_text(value: np.generic) -> str:
+    """Floats in as many digits as they need, by their bits where no digits do."""
+    if value.dtype.kind == "b":
+        return str(bool(value)).lower()
+    if value.dtype.kind != "f":
+        return str(int(value))
+    for digits in (6, 9, 17):
+        text = f"{float(value):.{digits}e}"
+        if np.isfinite(value) and value.dtype.type(float(text)).tobytes() == value.tobytes():
+            return text
+    return f"0x{int(value.view(f'u{value.dtype.itemsize}')):0{2 * value.dtype.itemsize}X}"
