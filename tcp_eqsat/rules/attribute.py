@@ -71,7 +71,7 @@ class AttributeVariable:
 
 @dataclass(frozen=True, slots=True)
 class AttributeConstant:
-    """A fixed value. Numbers are told apart as they are written in bits: 0.0 is not -0.0, and 1 is 1.0."""
+    """A fixed value. Numbers are told apart as they are written in bits: 0.0 is not -0.0, 1 is 1.0, True is not 1."""
 
     sort: Sort
     key: Any
@@ -117,6 +117,8 @@ def constant(value: Any, sort: Sort) -> AttributeConstant:
 
 
 def _number_key(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value)
     number = float(value)
     if number.is_integer() and not (number == 0 and str(number)[0] == "-"):
         return str(int(value))

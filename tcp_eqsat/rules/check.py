@@ -26,7 +26,7 @@ from tcp_eqsat.rules.facts import FactRule
 from tcp_eqsat.rules.oracle import Palette, Sides, admissible, draw, palettes
 from tcp_eqsat.rules.pattern import Pattern, TensorVariable, tensor_variables
 from tcp_eqsat.rules.rule import Phase, Rule, Side, rule
-from tcp_eqsat.rules.sampling import SYMBOLS, DeadEnd, Placed, Sample, Sampler, build_left, build_right
+from tcp_eqsat.rules.sampling import SYMBOLS, DeadEnd, NoValue, Placed, Sample, Sampler, build_left, build_right
 from tcp_eqsat.rules.verdict import Counterexample, Outcome, Verdict
 
 MATCHES = 60
@@ -122,6 +122,9 @@ class _Direction:
                 self.tally.refusals += 1
                 return False
             sides = self.build_rights(sample, sides)
+        except NoValue:
+            self.tally.refusals += 1
+            return False
         except Exception as error:  # conditions and attribute functions are anyone's code
             problem = f"the right side can't be built: {error}"
         self.tally.matches += 1
@@ -155,7 +158,7 @@ class _Direction:
         try:
             sample, placed = self.sampler.scalar(sample)
             sides = self.build_rights(sample, self.build_lefts(sample, placed))
-        except (DeadEnd, TcpError):
+        except (DeadEnd, NoValue, TcpError):
             return None
         values = {name: np.asarray(array[at]) for name, array in arrays.items()}
         found = sides.disagreement(values, self.rule.needs, palette, SYMBOLS)

@@ -136,7 +136,8 @@ class Sides:
                 scale = max((_magnitude(values[x]) for x in self.nodes), default=0.0)
         for number, (left, right) in enumerate(zip(self.lefts, self.rights, strict=True)):
             a, b = values[left], values[right]
-            differ = ~_agree(a, b, self._tolerance(a.dtype, needs, palette) * scale)
+            tolerance = self._tolerance(a.dtype, needs, palette)
+            differ = ~_agree(a, b, None if tolerance is None else tolerance * scale)
             if FINITE_ONLY in needs:
                 differ &= self._defined(values, a)
             if differ.any():
@@ -144,17 +145,17 @@ class Sides:
                 return number, at, a, b
         return None
 
-    def _tolerance(self, dtype: np.dtype, needs: Permissions, palette: Palette) -> float:
-        """Of the largest magnitude in either side; 0 means equal bits.
+    def _tolerance(self, dtype: np.dtype, needs: Permissions, palette: Palette) -> float | None:
+        """Of the largest magnitude in either side; None means equal bits.
 
         Sums and products of these f32 values are exact in the reference's double precision but for one rounding in
         2**29 that could show, so their bits don't depend on the order. Sums of f64 do.
         """
         if dtype.kind != "f":
-            return 0.0
+            return None
         if REASSOCIATION in needs:
             return 2.0**-38 if dtype == np.float64 else 2.0**-17
-        return 2.0**-44 if self.sums and dtype == np.float64 and palette is Palette.MODERATE else 0.0
+        return 2.0**-44 if self.sums and dtype == np.float64 and palette is Palette.MODERATE else None
 
     def _defined(self, values: Mapping[Node, np.ndarray], result: np.ndarray) -> np.ndarray:
         """Where everything that the left side computes is finite."""
@@ -171,12 +172,12 @@ def _magnitude(array: np.ndarray) -> float:
     return float(np.max(np.abs(array), initial=0.0, where=np.isfinite(array)))
 
 
-def _agree(left: np.ndarray, right: np.ndarray, tolerance: float) -> np.ndarray:
-    """Equal bits (any NaN for any NaN) where the tolerance is 0; else equal, both NaN, or within it."""
+def _agree(left: np.ndarray, right: np.ndarray, tolerance: float | None) -> np.ndarray:
+    """Equal bits (any NaN for any NaN) without a tolerance; else equal in value, both NaN, or within it."""
     with np.errstate(all="ignore"):
         same = (left == right) | ((left != left) & (right != right))
         if left.dtype.kind == "f":
-            if tolerance == 0:
+            if tolerance is None:
                 same &= (np.signbit(left) == np.signbit(right)) | (left != left)
             else:
                 same |= np.abs(left.astype(np.float64) - right.astype(np.float64)) <= tolerance

@@ -109,7 +109,8 @@ class TensorVariable(Pattern):
 class Splat(Pattern):
     """A tensor with the same number everywhere: a literal, or a variable over all such tensors.
 
-    It is matched by value, however it is built (a scalar constant under a view, a constant tensor). In a
+    It is matched by value, however it is built (a scalar constant under a view, a constant tensor). True and False
+    stand for tensors of dtype bool only, other numbers for any dtype that has them. In a
     replacement `like` is the tensor variable or the root of the left side that has its shape and, for a literal,
     its dtype; `rule` finds it where it follows from the place.
     """

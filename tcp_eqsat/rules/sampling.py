@@ -20,8 +20,9 @@ from tcp_eqsat.lang.op import op_named
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import SCALAR_OPS, ScalarOp
-from tcp_eqsat.lang.types import DTYPES, F32, F64, I32, DType, Shape, TensorType, dtype_of
+from tcp_eqsat.lang.types import BOOL, DTYPES, F32, F64, I32, DType, Shape, TensorType, dtype_of
 from tcp_eqsat.rules.attribute import (
+    AttributeConstant,
     AttributeTerm,
     AttributeVariable,
     attribute_sorts,
@@ -47,6 +48,10 @@ _NUMBERS = (0, 1, -1, 2, 0.5, -0.0, 3, -2, 4, 0.25, 10, float("inf"), float("nan
 
 class DeadEnd(Exception):
     """This draw can't be completed."""
+
+
+class NoValue(Exception):
+    """An attribute function has no value for this match, so the rule does not apply."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,9 @@ class _DtypeClasses:
         if isinstance(pattern, Operation):
             for operand in pattern.operands:
                 self.join(key, self.key(operand))
+        if isinstance(pattern, Splat) and isinstance(pattern.value, AttributeConstant) \
+                and isinstance(pattern.value.value, bool):
+            self.fix(key, BOOL)
         if isinstance(pattern, Apply):
             op = pattern.operation
             classes, result = signature(self.sample.operations[op.name] if isinstance(op, OperationVariable) else op)
@@ -563,7 +571,7 @@ def build_left(placed: Placed, sample: Sample, parameters: dict[str, Node]) -> N
 
 
 def build_right(pattern: Pattern, sample: Sample, parameters: dict[str, Node], roots: dict[Pattern, Node]) -> Node:
-    """A replacement as a program. `roots` are the left sides; raises TcpError where it does not type."""
+    """A replacement as a program. `roots` are the left sides; raises NoValue, or TcpError where it does not type."""
     if isinstance(pattern, TensorVariable):
         return parameters[pattern.name]
     if isinstance(pattern, Splat):
@@ -590,11 +598,11 @@ def _build(pattern: Pattern, operands: tuple[Node, ...], sample: Sample) -> Node
     assert isinstance(pattern, Operation)
     values = [evaluate_term(x, sample.values) for x in pattern.terms]
     if any(value is None for value in values):
-        raise RuleError(f"an attribute of {pattern} has no value")
+        raise NoValue
     op, sorts = op_named(pattern.name), attribute_sorts(pattern.name)
     assert op.attributes is not None
     return Node.make(op, operands, op.attributes(**{
         name: value for (name, _), value in zip(sorts, values, strict=True)}))
 
 
-__all__ = ["SYMBOLS", "DeadEnd", "Placed", "Sample", "Sampler", "build_left", "build_right"]
+__all__ = ["SYMBOLS", "DeadEnd", "NoValue", "Placed", "Sample", "Sampler", "build_left", "build_right"]
