@@ -8,6 +8,7 @@ has a TupleType and is taken apart by `project`.
 from __future__ import annotations
 
 import hashlib
+import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,10 +34,10 @@ class TensorData:
         array = np.array(array, self.dtype.numpy, order="C", copy=True)
         array.flags.writeable = False
         self.array = array
-        self._digest = hashlib.blake2b(
-            memoryview(array).cast("B") if array.size else b"", digest_size=16,
-            key=f"{self.dtype}{array.shape}".encode()[:64],
-        ).digest()
+        digest = hashlib.blake2b(f"{self.dtype}{array.shape}".encode(), digest_size=16)
+        if array.size:
+            digest.update(memoryview(array).cast("B"))
+        self._digest = digest.digest()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,7 +63,7 @@ class TensorData:
 
 
 class Node:
-    """One value of a program. Make nodes with `Node.make`, or by the builders in `lang.build`."""
+    """One value of a program. Make nodes with `Node.make`, or by the builders in `lang.ops.builders`."""
 
     __slots__ = ("__weakref__", "attributes", "op", "operands", "type")
     op: Op
@@ -71,6 +72,7 @@ class Node:
     type: Type
 
     _interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+    _lock = threading.Lock()
 
     @classmethod
     def make(cls, op: Op, operands: tuple[Node, ...] = (), attributes: Any = None) -> Node:
@@ -81,7 +83,8 @@ class Node:
             result = op.infer_type(tuple(x.type for x in operands), attributes)
             node = object.__new__(cls)
             node.op, node.operands, node.attributes, node.type = op, operands, attributes, result
-            cls._interned[key] = node
+            with cls._lock:
+                node = cls._interned.setdefault(key, node)
         return node
 
     @property

@@ -8,6 +8,9 @@ A `ScalarFunction` composes scalar operations over parameters; it is interned, s
 from __future__ import annotations
 
 import functools
+import math
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -170,18 +173,30 @@ class ScalarApply(ScalarExpr):
         return self.arguments
 
 
+_table: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def _interned(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """The one living expression of `key`."""
+    found = _table.get(key)
+    if found is None:
+        made = make()
+        with _lock:
+            found = _table.setdefault(key, made)
+    return found
+
+
 @functools.lru_cache(maxsize=None)
 def parameter(index: int, dtype: DType) -> ScalarParameter:
     return ScalarParameter(index, dtype)
 
 
-@functools.lru_cache(maxsize=1 << 16)
-def _literal(bits: bytes, dtype: DType) -> ScalarLiteral:
-    return ScalarLiteral(bits, dtype)
-
-
 def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
-    """The bits of `value` in `dtype`; raises TypeMismatch where an integer does not fit or would be rounded."""
+    """The bits of `value` in `dtype`; a float is rounded to nearest even, and every NaN is one NaN.
+
+    Raises TypeMismatch where an integer does not fit or would be rounded.
+    """
     if dtype.kind is not Kind.FLOAT:
         if isinstance(value, (float, np.floating)) and not float(value).is_integer():
             raise TypeMismatch(f"a literal of dtype {dtype} must be an integer, got {value}")
@@ -191,7 +206,10 @@ def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
             raise TypeMismatch(f"a literal of dtype {dtype} must be in {info[0]}..{info[1]}, got {number}")
         return np.array(number, dtype.numpy).tobytes()
     with np.errstate(over="ignore", invalid="ignore"):
-        array = np.array(value).astype(dtype.numpy)
+        try:
+            array = np.array(value).astype(dtype.numpy)
+        except OverflowError:
+            array = np.array(math.copysign(math.inf, value), dtype.numpy)
     if np.isnan(array):
         array = np.array(np.nan, dtype.numpy)
     return array.tobytes()
@@ -199,17 +217,20 @@ def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
 
 def literal(value: Number | np.generic, dtype: DType) -> ScalarLiteral:
     """A constant of `dtype`; a float is rounded to nearest even."""
-    return _literal(encode_number(value, dtype), dtype)
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _apply(op: ScalarOp, arguments: tuple[ScalarExpr, ...]) -> ScalarApply:
-    return ScalarApply(op, arguments, op.result_dtype(*(x.dtype for x in arguments)))
+    bits = encode_number(value, dtype)
+    found: ScalarLiteral = _interned((bits, dtype), lambda: ScalarLiteral(bits, dtype))
+    return found
 
 
 def apply(op: ScalarOp | str, *arguments: ScalarExpr) -> ScalarApply:
     """The operation applied to expressions; raises TypeMismatch where it does not type."""
-    return _apply(scalar_op_named(op) if isinstance(op, str) else op, arguments)
+    applied = scalar_op_named(op) if isinstance(op, str) else op
+
+    def make() -> ScalarApply:
+        return ScalarApply(applied, arguments, applied.result_dtype(*(x.dtype for x in arguments)))
+
+    found: ScalarApply = _interned((applied, arguments), make)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

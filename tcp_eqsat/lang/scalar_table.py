@@ -51,10 +51,6 @@ def _any(name: str) -> Callable[..., DType]:
     return _same(name, lambda d: True, "any dtype")
 
 
-def _signed(name: str) -> Callable[..., DType]:
-    return _same(name, lambda d: d.is_signed, "a signed dtype")
-
-
 def _bits(name: str) -> Callable[..., DType]:
     return _same(name, lambda d: not d.is_float, "integers or bool")
 
@@ -245,7 +241,7 @@ square = scalar_op(
 pow_ = scalar_op(
     "pow", "x y", infer=_floats("pow"), reference=_in_double(np.power),
     emit=lambda b, x, y: b.function("pow", x, y),
-    derivative=lambda g, x, y: (g * y * apply("pow", x, y - 1), g * apply("pow", x, y) * apply("log", x)),
+    derivative=lambda g, x, y: _derivative_of_pow(g, x, y),
     doc="x to the power y, with the special cases of C99's pow.",
 )
 
@@ -264,9 +260,17 @@ def _greatest(dtype: DType) -> float | int | bool:
 
 def _of_winner(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr, direction: str) -> tuple[ScalarExpr, ScalarExpr]:
     """The cotangent goes to the operand that wins, half to each in a tie."""
-    tie = apply("where", apply("equal", x, y), literal(0.5, g.dtype), literal(0, g.dtype))
-    one = literal(1, g.dtype)
-    return g * apply("where", apply(direction, x, y), one, tie), g * apply("where", apply(direction, y, x), one, tie)
+    zero = literal(0, g.dtype)
+    tie = apply("where", apply("equal", x, y), g * 0.5, zero)
+    return apply("where", apply(direction, x, y), g, tie), apply("where", apply(direction, y, x), g, tie)
+
+
+def _derivative_of_pow(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
+    """y * x**(y - 1), which is 0 where y is 0; x**y * log(x), with log(1) at 0, where x**y is flat in y > 0."""
+    one = literal(1, x.dtype)
+    exponent = apply("where", apply("equal", y, literal(0, y.dtype)), one, y - 1)
+    base = apply("where", apply("equal", x, literal(0, x.dtype)), one, x)
+    return g * y * apply("pow", x, exponent), g * apply("pow", x, y) * apply("log", base)
 
 
 def _emit_sign(b: Any, x: Any) -> Any:

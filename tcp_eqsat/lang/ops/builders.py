@@ -56,13 +56,18 @@ def map_scalar(op: ScalarOp, *operands: Node) -> Node:
 
 
 def reduce(operation: ScalarOp, x: Node, attributes: ReduceAttributes) -> Node:
-    """`x` reduced by `operation` along the labels of `attributes` (whose own operation is replaced)."""
+    """`x` reduced by `operation` along the labels of `attributes` (whose own operation is replaced).
+
+    Without reduced labels it is a view of x.
+    """
+    if attributes.rank == len(attributes.extents):
+        return view(x, attributes.labels, attributes.extents)
     return Node.make(op_named("reduce"), (x,), ReduceAttributes(
         operation, attributes.labels, attributes.extents, attributes.rank))
 
 
 def reduce_axes(operation: ScalarOp, x: Node, axes: tuple[int, ...]) -> Node:
-    """`x` reduced over `axes`; the other axes keep their order."""
+    """`x` reduced over `axes` (over none it is x itself); the other axes keep their order."""
     axes = tuple(a + len(x.shape) if a < 0 else a for a in axes)
     if len(set(axes)) != len(axes) or not all(0 <= a < len(x.shape) for a in axes):
         raise TypeMismatch(f"reduce requires distinct axes of {x.type}, got {list(axes)}")
@@ -70,7 +75,7 @@ def reduce_axes(operation: ScalarOp, x: Node, axes: tuple[int, ...]) -> Node:
     order = [*kept, *sorted(axes)]
     labels = tuple(order.index(a) for a in range(len(x.shape)))
     extents = tuple(x.shape[a] for a in order)
-    return Node.make(op_named("reduce"), (x,), ReduceAttributes(operation, labels, extents, len(kept)))
+    return reduce(operation, x, ReduceAttributes(operation, labels, extents, len(kept)))
 
 
 def contract(x: Node, y: Node, lhs: tuple[int, ...], rhs: tuple[int, ...], extents: Shape, rank: int) -> Node:

@@ -27,27 +27,17 @@ def _infer(operands: tuple[Type, ...], attributes: ContractAttributes) -> Tensor
 
 
 def _reference(attributes: ContractAttributes, result: TensorType, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Floats accumulate in double precision. Products come first: NumPy would add up an operand that has a summed
-    label alone before it multiplies, which is another value where infinities meet."""
-    work = np.float64 if result.dtype.is_float else result.dtype.numpy
-    summed = set(range(attributes.rank, len(attributes.extents)))
-    if summed & {*attributes.lhs} != summed & {*attributes.rhs}:
-        with np.errstate(all="ignore"):
-            product = (gather_labels(x.astype(work), attributes.lhs, attributes.extents)
-                       * gather_labels(y.astype(work), attributes.rhs, attributes.extents))
-            return np.asarray(product.sum(tuple(summed), dtype=work, initial=0).astype(result.dtype.numpy))
-    names = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    out = names[: attributes.rank]
-    terms, arrays = [], []
-    for array, labels in ((x, attributes.lhs), (y, attributes.rhs)):
-        kept = [n for n, label in zip(array.shape, labels, strict=True) if label >= 0]
-        arrays.append(array.reshape(kept).astype(work))
-        terms.append("".join(names[label] for label in labels if label >= 0))
-    present = "".join(name for name in out if name in terms[0] or name in terms[1])
-    with np.errstate(all="ignore"):
-        value = np.einsum(f"{terms[0]},{terms[1]}->{present}", *arrays, optimize=result.dtype.is_float)
-    labels = tuple(out.index(name) for name in present)
-    return np.asarray(gather_labels(value, labels, result.shape).astype(result.dtype.numpy))
+    """Floats accumulate in double precision, from +0."""
+    dtype = result.dtype.numpy
+    if attributes.rank == len(attributes.extents):
+        return np.multiply(*(gather_labels(array, labels, attributes.extents)
+                             for array, labels in ((x, attributes.lhs), (y, attributes.rhs))))
+    terms = [[label for label in labels if label >= 0] for labels in (attributes.lhs, attributes.rhs)]
+    arrays = [array.reshape([attributes.extents[label] for label in term]).astype(
+        np.float64 if result.dtype.is_float else dtype) for array, term in zip((x, y), terms, strict=True)]
+    present = tuple(label for label in range(attributes.rank) if label in terms[0] or label in terms[1])
+    total = np.einsum(arrays[0], terms[0], arrays[1], terms[1], present, optimize=result.dtype.is_float)
+    return np.asarray(gather_labels(0 + total, present, result.shape).astype(dtype))
 
 
 def _pointful(attributes: ContractAttributes, operands: tuple[TensorType, ...], result: TensorType) -> Expr:
@@ -88,5 +78,5 @@ contract_op = define_op(
     "contract", arity=2, attributes=ContractAttributes, infer=_infer, reference=_reference,
     pointful=_pointful, derivative=_derivative,
     doc="Sums of products along any contracted labels, with any batch labels. The order and the use of fused "
-        "multiply-add are free; a sum of nothing is 0.",
+        "multiply-add are free; sums start at +0. Without contracted labels it is the product itself.",
 )

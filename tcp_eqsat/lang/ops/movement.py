@@ -8,7 +8,7 @@ import numpy as np
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
 from tcp_eqsat.lang.dims import Size, bounds, equal, less_equal, product
-from tcp_eqsat.lang.op import EXPANDED, define_op, op_named, tensor_types
+from tcp_eqsat.lang.op import EXPANDED, define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import (
     ConcatenateAttributes,
     PadAttributes,
@@ -21,15 +21,18 @@ from tcp_eqsat.lang.ops.builders import (
     broadcast_in_dim,
     map_scalar,
     pad,
+    reduce,
+    reduce_axes,
     reshape,
     scalar_constant,
     slice_,
+    splat,
 )
 from tcp_eqsat.lang.ops.labels import check_labels, gather_labels, label_indices
 from tcp_eqsat.lang.pointful import Affine, Choose, Expr, IndexRange, Operand, axis_index
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import TensorType, Type
+from tcp_eqsat.lang.types import BOOL, TensorType, Type
 
 # View
 
@@ -49,7 +52,7 @@ def _view_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
     labels = tuple(order.index(label) for label in range(len(order)))
     extents = tuple(attributes.shape[label] for label in order)
     add = scalar_op_named("add")
-    total = Node.make(op_named("reduce"), (g,), ReduceAttributes(add, labels, extents, len(kept)))
+    total = reduce(add, g, ReduceAttributes(add, labels, extents, len(kept)))
     axes = tuple(axis for axis, label in enumerate(attributes.labels) if label >= 0)
     return (broadcast_in_dim(total, x.shape, axes),)
 
@@ -116,34 +119,32 @@ def _slice_pointful(attributes: SliceAttributes, operands: tuple[TensorType, ...
 
 
 def _slice_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
+    """The cotangents at their places in zeros."""
     attributes: SliceAttributes = node.attributes
     (x,) = node.operands
-    if any(stride != 1 for stride in attributes.strides):
-        g = _spread_strided(g, attributes.strides)
-    high = tuple(size - start - have for size, start, have in zip(
-        x.shape, attributes.starts, g.shape, strict=True))
-    return (pad(g, scalar_constant(0, x.dtype), attributes.starts, high),)
+    for axis, stride in enumerate(attributes.strides):
+        if stride != 1:
+            g = _spread_strided(g, axis, stride)
+    high = [_zeros_after(*each) for each in zip(x.shape, attributes.starts, g.shape, strict=True)]
+    padded = pad(g, scalar_constant(0, x.dtype), attributes.starts, tuple(high))
+    return (slice_(padded, (0,) * len(x.shape), x.shape),)
 
 
-def _spread_strided(g: Node, strides: tuple[int, ...]) -> Node:
-    """Each element followed by stride - 1 zeros along each axis, without the last zeros."""
-    zero = scalar_constant(0, g.dtype)
-    for axis, stride in enumerate(strides):
-        if stride == 1:
-            continue
-        shape = g.shape
-        split = reshape(g, (*shape[: axis + 1], 1, *shape[axis + 1:]))
-        none = (0,) * len(split.shape)
-        high = (*none[: axis + 1], stride - 1, *none[axis + 2:])
-        merged = (*shape[:axis], shape[axis] * stride, *shape[axis + 1:])
-        g = reshape(pad(split, zero, none, high), merged)
-        limits = (*merged[:axis], _last_kept(shape[axis], stride), *merged[axis + 1:])
-        g = slice_(g, (0,) * len(merged), limits)
-    return g
+def _spread_strided(g: Node, axis: int, stride: int) -> Node:
+    """Each element followed by stride - 1 zeros along an axis."""
+    shape = g.shape
+    split = reshape(g, (*shape[: axis + 1], 1, *shape[axis + 1:]))
+    none = (0,) * len(split.shape)
+    padded = pad(split, scalar_constant(0, g.dtype), none, (*none[: axis + 1], stride - 1, *none[axis + 2:]))
+    return reshape(padded, (*shape[:axis], shape[axis] * stride, *shape[axis + 1:]))
 
 
-def _last_kept(size: Size, stride: int) -> Size:
-    return size * stride - (stride - 1) if bounds(size)[0] > 0 else size * stride
+def _zeros_after(size: Size, start: Size, have: Size) -> Size:
+    """How many make start + have at least `size`: what is missing, where that is known not to be negative."""
+    missing = size - start - have
+    if isinstance(missing, int):
+        return max(0, missing)
+    return missing if less_equal(0, missing) is True else size
 
 
 slice_op = define_op(
@@ -254,14 +255,10 @@ def _pad_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
     attributes: PadAttributes = node.attributes
     x, _ = node.operands
     limits = tuple(low + size for low, size in zip(attributes.low, x.shape, strict=True))
-    inner = slice_(g, attributes.low, limits)
-    add, subtract = scalar_op_named("add"), scalar_op_named("subtract")
-    totals = []
-    for part in (g, inner):
-        rank = len(part.shape)
-        totals.append(Node.make(op_named("reduce"), (part,), ReduceAttributes(
-            add, tuple(range(rank)), part.shape, 0)))
-    return (inner, map_scalar(subtract, *totals))
+    around = pad(splat(False, BOOL, x.shape), scalar_constant(True, BOOL), attributes.low, attributes.high)
+    outside = map_scalar(scalar_op_named("where"), around, g, splat(0, g.dtype, g.shape))
+    total = reduce_axes(scalar_op_named("add"), outside, tuple(range(len(g.shape))))
+    return slice_(g, attributes.low, limits), total
 
 
 pad_op = define_op(

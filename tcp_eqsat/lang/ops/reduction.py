@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tcp_eqsat.errors import TypeMismatch
@@ -11,7 +13,8 @@ from tcp_eqsat.lang.ops.builders import map_scalar, reduce, splat, view
 from tcp_eqsat.lang.ops.labels import check_labels, gather_labels, label_indices
 from tcp_eqsat.lang.pointful import Expr, Fold, Operand
 from tcp_eqsat.lang.program import Node
-from tcp_eqsat.lang.scalar import ScalarOp, scalar_op_named
+from tcp_eqsat.lang.scalar import ScalarOp
+from tcp_eqsat.lang.scalar import scalar_op_named as _op
 from tcp_eqsat.lang.types import TensorType, Type, dtype_of
 
 
@@ -32,7 +35,8 @@ def _infer(operands: tuple[Type, ...], attributes: ReduceAttributes) -> TensorTy
 
 def _reference(attributes: ReduceAttributes, result: TensorType, array: np.ndarray) -> np.ndarray:
     whole = gather_labels(array, attributes.labels, attributes.extents)
-    return fold_axes(attributes.operation, whole, tuple(range(attributes.rank, whole.ndim)))
+    axes = tuple(range(attributes.rank, whole.ndim))
+    return fold_axes(attributes.operation, whole, axes) if axes else whole
 
 
 def fold_axes(operation: ScalarOp, array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
@@ -60,45 +64,66 @@ def _pointful(attributes: ReduceAttributes, operands: tuple[TensorType, ...], re
 
 
 def _derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
-    attributes: ReduceAttributes = node.attributes
-    (x,) = node.operands
-    spread = _spread_like(g, attributes, x)
-    name = attributes.operation.name
-    if name == "add":
-        return (spread,)
-    equal, where, divide, astype = (
-        scalar_op_named(n) for n in ("equal", "where", "divide", f"astype_{x.dtype}"))
-    if name in ("maximum", "minimum"):
-        winners = map_scalar(equal, x, _spread_like(node, attributes, x))
-        count = reduce(scalar_op_named("add"), map_scalar(astype, winners), attributes)
-        share = map_scalar(divide, spread, _spread_like(count, attributes, x))
-        zero = splat(0, x.dtype, x.shape)
-        return (map_scalar(where, winners, share, zero),)
-    if name == "multiply":
-        product = _spread_like(node, attributes, x)
-        return (map_scalar(divide, map_scalar(scalar_op_named("multiply"), spread, product), x),)
-    return (None,)
+    (x,), attributes = node.operands, node.attributes
+    g, attributes = _without_new_axes(g, attributes)
+    derivative = _DERIVATIVES.get(attributes.operation.name)
+    return (None if derivative is None else derivative(x, g, attributes),)
 
 
-def _spread_like(value: Node, attributes: ReduceAttributes, x: Node) -> Node:
-    """A value of the result's shape at every index of the operand it came from (broadcast labels summed away)."""
+def _without_new_axes(g: Node, attributes: ReduceAttributes) -> tuple[Node, ReduceAttributes]:
+    """The cotangent summed over result axes along which the value only repeats, and the reduction without them."""
+    kept = [label for label in range(attributes.rank) if label in attributes.labels]
     absent = [label for label in range(attributes.rank) if label not in attributes.labels]
-    if absent:
-        kept = [label for label in range(attributes.rank) if label in attributes.labels]
-        order = {label: n for n, label in enumerate([*kept, *absent])}
-        labels = tuple(order[label] for label in range(attributes.rank))
-        extents = tuple(attributes.extents[label] for label in (*kept, *absent))
-        value = reduce(scalar_op_named("add"), value,
-                       ReduceAttributes(scalar_op_named("add"), labels, extents, len(kept)))
-    else:
-        kept = list(range(attributes.rank))
-    axis_of = {label: axis for axis, label in enumerate(attributes.labels) if label >= 0}
-    return view(value, tuple(axis_of[label] for label in kept), x.shape)
+    if not absent:
+        return g, attributes
+    order = {label: n for n, label in enumerate([*kept, *absent])}
+    g = reduce(_op("add"), g, ReduceAttributes(
+        _op("add"), tuple(order[label] for label in range(attributes.rank)),
+        tuple(attributes.extents[label] for label in (*kept, *absent)), len(kept)))
+    live = [*kept, *range(attributes.rank, len(attributes.extents))]
+    position = {label: n for n, label in enumerate(live)} | {-1: -1}
+    return g, ReduceAttributes(
+        attributes.operation, tuple(position[label] for label in attributes.labels),
+        tuple(attributes.extents[label] for label in live), len(kept))
+
+
+def _spread(value: Node, x: Node, attributes: ReduceAttributes) -> Node:
+    """A value of the result's shape at every index of the operand."""
+    axis_of = {label: axis for axis, label in enumerate(attributes.labels)}
+    return view(value, tuple(axis_of[label] for label in range(attributes.rank)), x.shape)
+
+
+def _derivative_of_extreme(x: Node, g: Node, attributes: ReduceAttributes) -> Node:
+    """The elements that attain the extreme share the cotangent equally."""
+    winners = map_scalar(_op("equal"), x, _spread(reduce(attributes.operation, x, attributes), x, attributes))
+    number = reduce(_op("add"), map_scalar(_op(f"astype_{x.dtype}"), winners), attributes)
+    share = _spread(map_scalar(_op("divide"), g, number), x, attributes)
+    return map_scalar(_op("where"), winners, share, splat(0, x.dtype, x.shape))
+
+
+def _derivative_of_product(x: Node, g: Node, attributes: ReduceAttributes) -> Node:
+    """The product of the others: what is left of the product of all but zeros, where all zeros are this element."""
+    zero, one = splat(0, x.dtype, x.shape), splat(1, x.dtype, x.shape)
+    is_zero = map_scalar(_op("equal"), x, zero)
+    others = map_scalar(_op("where"), is_zero, one, x)
+    zeros = map_scalar(_op(f"astype_{x.dtype}"), is_zero)
+    product = _spread(map_scalar(_op("multiply"), g, reduce(_op("multiply"), others, attributes)), x, attributes)
+    number = _spread(reduce(_op("add"), zeros, attributes), x, attributes)
+    return map_scalar(
+        _op("where"), map_scalar(_op("equal"), number, zeros), map_scalar(_op("divide"), product, others), zero)
+
+
+_DERIVATIVES: dict[str, Callable[[Node, Node, ReduceAttributes], Node]] = {
+    "add": lambda x, g, attributes: _spread(g, x, attributes),
+    "maximum": _derivative_of_extreme,
+    "minimum": _derivative_of_extreme,
+    "multiply": _derivative_of_product,
+}
 
 
 reduce_op = define_op(
     "reduce", arity=1, attributes=ReduceAttributes, infer=_infer, reference=_reference,
     pointful=_pointful, derivative=_derivative,
     doc="An associative operation over axes, from its start value (so the sum of nothing is 0, the maximum -inf). "
-        "The order is free.",
+        "The order is free. Over no axes it is the operand itself.",
 )
