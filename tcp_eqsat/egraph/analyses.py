@@ -1,7 +1,8 @@
 """What egglog derives for every value: dtype, shape, and the bits of a value that is the same at every index.
 
 Rules of ruleset `analyse` run to a fixed point after every round. Scalar operations on known constants are computed
-by their NumPy references, in deferred tables.
+by their NumPy references, in deferred tables. A value that is known is the view of a scalar and nothing else: how else
+it could be computed is of no use, and would let rules build products with 0 for ever.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import numpy as np
 from tcp_eqsat.egraph.columns import codec_of
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.engine import quoted
-from tcp_eqsat.egraph.schema import MAPS
+from tcp_eqsat.egraph.schema import MAPS, constructors
 from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.ops.movement import view_op
+from tcp_eqsat.lang.ops.source import constant_op, parameter_op
 from tcp_eqsat.lang.scalar import SCALAR_OPS, Number, encode_number, evaluate_op, scalar_op_named
 from tcp_eqsat.lang.types import BOOL, DType, dtype_named
 
@@ -42,6 +45,17 @@ _SPLATS = (
     "=> (union ?e (View (Scalar ?d ?b) (vec-of 0) ?s))",
     "(= ?b (splat ?e)) (= ?d (dtype ?e)) (= ?s (shape ?e)) (= 0 (vec-length ?s)) => (union ?e (Scalar ?d ?b))",
 )
+
+
+def _forget_rules() -> list[str]:
+    """Known values lose every e-node but views, scalars and constants of the program."""
+    rules = []
+    for constructor in constructors().values():
+        if constructor.op not in (view_op, constant_op, parameter_op):
+            names = [f"?c{n}" for n in range(len(constructor.columns))]
+            term = f"({constructor.name} {' '.join(names)})"
+            rules.append(f"(= ?e {term}) (= ?b (splat ?e)) => (subsume {term})")
+    return rules
 
 
 def _map_rules(arity: int) -> list[str]:
@@ -87,7 +101,7 @@ def declarations(*, strict: bool = False) -> list[str]:
         "(function origin (T) i64 :merge (min old new))",
         *(line for table in FOLDS for line in table.declarations),
     ]
-    rules = [*_TYPES, *_SPLATS, *(rule for arity in MAPS for rule in _map_rules(arity))]
+    rules = [*_TYPES, *_SPLATS, *_forget_rules(), *(rule for arity in MAPS for rule in _map_rules(arity))]
     return tables + [_rule(text) for text in rules]
 
 

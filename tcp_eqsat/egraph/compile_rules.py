@@ -66,6 +66,7 @@ class Compiled:
     table     the deferred table, where something is computed in Python
     numbers   numbers that the patterns mention, by key
     facts     names of the facts that the condition asks for
+    requires  names of the operations without which nothing matches
     """
 
     name: str
@@ -73,12 +74,17 @@ class Compiled:
     table: DeferredTable | None
     numbers: Mapping[str, Number]
     facts: frozenset[str]
+    requires: frozenset[str]
 
 
 @dataclass(frozen=True)
 class CompiledRule(Compiled):
-    """One direction of a rule. `ruleset` applies it, `asking` asks Python first, where there is a table."""
+    """One direction of a rule. `ruleset` applies it, `asking` asks Python first, where there is a table.
 
+    `provides` are the names of the operations that it adds.
+    """
+
+    provides: frozenset[str]
     phase: Phase
     ruleset: str
     asking: str | None
@@ -106,7 +112,7 @@ def _compile(rule: Rule, strict: bool) -> CompiledRule:
     rulesets = [f"(ruleset {each})" for each in (ruleset, asking) if each]
     return CompiledRule(
         rule.name, (*rulesets, *commands), table, matcher.numbers, frozenset(matcher.fact_names),
-        rule.phase, ruleset, asking)
+        operation_names(rule.lefts), operation_names(rule.rights), rule.phase, ruleset, asking)
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -117,7 +123,8 @@ def compile_fact(rule: FactRule, ruleset: str) -> Compiled:
     matcher.conditions(rule.condition)
     builder = _Builder(matcher, ((rule.pattern, None),), rule.condition, strict=False)
     _, commands, table = _commands(builder, [f"({fact_table(rule.fact.name)} {root})"], ruleset, ruleset)
-    return Compiled(rule.name, tuple(commands), table, matcher.numbers, frozenset(matcher.fact_names))
+    return Compiled(rule.name, tuple(commands), table, matcher.numbers, frozenset(matcher.fact_names),
+                    operation_names((rule.pattern,)))
 
 
 def _commands(builder: _Builder, heads: list[str], ruleset: str, asking: str,
@@ -255,6 +262,20 @@ class _Matcher:
                     self.facts += [f"(= {n} (origin {self.tensors[x.name]}))"
                                    for n, x in zip(names, operands, strict=True)]
                     self.facts += [f"(< {a} {b})" for a, b in itertools.pairwise(names)]
+
+
+def operation_names(patterns: Iterable[Pattern]) -> frozenset[str]:
+    """Names of the tensor and scalar operations of patterns; a number is a `constant`."""
+    names = set()
+    for part in (x for pattern in patterns for x in pattern.walk()):
+        match part:
+            case Splat():
+                names.add("constant")
+            case Operation(name):
+                names.add(name)
+            case Apply(ScalarOp(name)):
+                names.add(name)
+    return frozenset(names)
 
 
 def without_likes(pattern: Pattern) -> Pattern:

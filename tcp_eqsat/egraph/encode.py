@@ -57,6 +57,7 @@ class Encoding:
     results   n of each result
     origins   n of each parameter and constant, in order
     dtypes    every dtype in the program
+    names     every tensor and scalar operation in it
     outside   what the numbers in the text stand for
     """
 
@@ -65,6 +66,7 @@ class Encoding:
     results: tuple[int, ...]
     origins: tuple[int, ...]
     dtypes: frozenset[DType]
+    names: frozenset[str]
     outside: Outside
 
 
@@ -78,7 +80,7 @@ def encode(function: Function) -> Encoding:
     numbers = {node: writer.numbers[new] for node, new in expanded.items() if new in writer.numbers}
     return Encoding(
         tuple(writer.lines), numbers, tuple(numbers[x] for x in function.results),
-        tuple(writer.origins), frozenset(writer.dtypes), writer.outside)
+        tuple(writer.origins), frozenset(writer.dtypes), frozenset(writer.names), writer.outside)
 
 
 class _Writer:
@@ -90,6 +92,7 @@ class _Writer:
         self.origins: list[int] = []
         self.outside = Outside()
         self.dtypes: set[DType] = set()
+        self.names: set[str] = set()
         self._depths: list[int] = []
 
     def add(self, node: Node) -> None:
@@ -101,6 +104,7 @@ class _Writer:
         else:
             number = self._plain(node, operands)
         self.numbers[node] = number
+        self.names.add(node.op.name)
         if node.op in (parameter_op, constant_op):
             self.origins.append(number)
         if isinstance(node.type, TensorType):
@@ -133,6 +137,7 @@ class _Writer:
     def _constant(self, data: TensorData) -> int:
         type_ = TensorType(data.dtype, data.shape)
         if data.is_splat:
+            self.names.add("view")
             return self._define(splat_term(data.dtype, data.array.reshape(-1)[:1].tobytes(), data.shape), type_)
         return self._define(CONSTANT.text((), (str(self.outside.constant(data)),)), type_, derived=False)
 
@@ -146,10 +151,12 @@ class _Writer:
                     known[expr] = operands[expr.index]
                 case ScalarLiteral():
                     known[expr] = self._define(splat_term(expr.dtype, expr.bits, node.shape), type_)
+                    self.names |= {"constant", "view"}
                 case ScalarApply():
                     arguments = tuple(known[x] for x in expr.arguments)
                     term = MAPS[len(arguments)].text(_references(arguments), (f'"{expr.op.name}"',))
                     known[expr] = self._define(term, type_, arguments)
+                    self.names.add(expr.op.name)
             self.dtypes.add(expr.dtype)
         return known[node.attributes.function.result]
 

@@ -6,8 +6,6 @@ data, everything else by the fact rules of `rules.facts`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from tcp_eqsat.egraph.analyses import ANALYSE
@@ -22,7 +20,7 @@ from tcp_eqsat.rules.facts import FACT_RULES, FACTS, FactRule
 
 
 class Facts:
-    """The fact tables that `asked` facts need.
+    """The fact tables that `asked` facts need, in e-graphs with operations called `names`.
 
     declarations  tables and rules of ruleset `analyse`
     tables        what Python decides
@@ -30,10 +28,10 @@ class Facts:
     lines         facts of the program's large constants
     """
 
-    def __init__(self, asked: Iterable[str], encoding: Encoding) -> None:
-        rules = _needed(frozenset(asked))
-        names = dict.fromkeys((*sorted(asked), *(rule.fact.name for rule in rules)))
-        facts = [fact for fact in FACTS if fact.name in names]
+    def __init__(self, asked: frozenset[str], names: frozenset[str], encoding: Encoding) -> None:
+        rules = _needed(asked, names)
+        wanted = asked.union(*(compile_fact(rule, ANALYSE).facts for rule in rules))
+        facts = [fact for fact in FACTS if fact.name in wanted]
         compiled = [compile_fact(rule, ANALYSE) for rule in rules]
         judges = [_judge(fact) for fact in facts]
         self.declarations = [
@@ -49,15 +47,15 @@ class Facts:
             for number, data in enumerate(encoding.outside.constants) for fact in facts if fact.true_of(data.array)]
 
 
-def _needed(asked: frozenset[str]) -> list[FactRule]:
+def _needed(asked: frozenset[str], names: frozenset[str]) -> list[FactRule]:
     """The fact rules for some facts and for what their conditions ask for in turn."""
-    names = set(asked)
     while True:
-        rules = [rule for rule in FACT_RULES if rule.fact.name in names]
-        wider = names | {name for rule in rules for name in compile_fact(rule, ANALYSE).facts}
-        if wider == names:
+        rules = [rule for rule in FACT_RULES
+                 if rule.fact.name in asked and compile_fact(rule, ANALYSE).requires <= names]
+        wider = asked.union(*(compile_fact(rule, ANALYSE).facts for rule in rules))
+        if wider == asked:
             return rules
-        names = wider
+        asked = wider
 
 
 def _judge(fact: Fact) -> DeferredTable:

@@ -6,7 +6,7 @@ import functools
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -147,39 +147,44 @@ def _row_key(row: _Row, numbers: Mapping[Any, int]) -> tuple[tuple[str, str], tu
 
 
 def _number(rows: _Rows, originals: Iterable[Any]) -> list[Any]:
-    """All classes in an order that does not depend on egglog's numbering.
+    """All classes, each after the operands of one of its e-nodes, in an order that does not depend on egglog's numbers.
 
-    Congruence makes the smallest e-node over numbered operands a name for its class: no two classes share it.
-    Every class of an e-graph has a finite term, so that every class gets a number.
+    Of the classes that may come next, the program's come first, in order; then the one with the smallest e-node over
+    what is numbered: congruence makes that a name for its class, no two share it. Every class of an e-graph has a
+    finite term, so that every class gets its turn.
     """
-    order = list(dict.fromkeys(originals))
-    numbers = {value: n for n, value in enumerate(order)}
+    places = {value: n for n, value in reversed(list(enumerate(originals)))}
+    numbers: dict[Any, int] = {}
     users: dict[Any, list[tuple[Any, _Row]]] = defaultdict(list)
     missing: dict[int, int] = {}
-    heap: list[tuple[Any, int, Any]] = []
-    ready: list[tuple[Any, _Row]] = []
+    heap: list[tuple[int, Any, Any]] = []
+
+    def offer(value: Any, row: _Row) -> None:
+        place = places.get(value)
+        key = (0, (place,)) if place is not None else (1, _row_key(row, numbers))
+        heapq.heappush(heap, (*key, _Unordered(value)))
+
     for value, members in rows.members.items():
-        if value in numbers:
-            continue
         for row in members:
-            open_operands = {x for x in row.operands if x not in numbers}
-            missing[id(row)] = len(open_operands)
-            for operand in open_operands:
+            operands = set(row.operands)
+            missing[id(row)] = len(operands)
+            for operand in operands:
                 users[operand].append((value, row))
-            if not open_operands:
-                ready.append((value, row))
-    while True:
-        for value, row in ready:
-            heapq.heappush(heap, ((*_row_key(row, numbers),), len(heap), value))
-        ready = []
-        while heap and heap[0][2] in numbers:
-            heapq.heappop(heap)
-        if not heap:
-            return order
-        _, _, value = heapq.heappop(heap)
-        numbers[value] = len(order)
-        order.append(value)
-        for user, row in users[value]:
-            missing[id(row)] -= 1
-            if not missing[id(row)] and user not in numbers:
-                ready.append((user, row))
+            if not operands:
+                offer(value, row)
+    while heap:
+        value = heapq.heappop(heap)[2].value
+        if value not in numbers:
+            numbers[value] = len(numbers)
+            for user, row in users[value]:
+                missing[id(row)] -= 1
+                if not missing[id(row)] and user not in numbers:
+                    offer(user, row)
+    return list(numbers)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Unordered:
+    """A value that takes no part in comparisons: equal keys belong to one class."""
+
+    value: Any = field(compare=False)

@@ -28,7 +28,7 @@ class StopReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One round: its phase, the e-nodes after it, and its wall-clock seconds."""
+    """One round: its phase, the e-nodes after it (also those of known values, which are not kept), and its seconds."""
 
     phase: Phase
     nodes: int
@@ -59,6 +59,8 @@ class RuleCounts:
 class SaturationReport:
     """The course of one saturation.
 
+    rules    what each direction of a rule did
+    idle     directions that were not loaded, because an operation they need can't occur
     seconds  wall-clock seconds by part: encode, compile, load, search, answer, analyse, read
     failure  what failed, for StopReason.FAILED
     """
@@ -66,6 +68,7 @@ class SaturationReport:
     stop_reason: StopReason
     iterations: tuple[Iteration, ...]
     rules: tuple[RuleCounts, ...]
+    idle: tuple[str, ...]
     nodes_before: int
     nodes: int
     classes: int

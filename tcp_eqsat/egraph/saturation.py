@@ -12,7 +12,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tcp_eqsat.egraph import analyses
 from tcp_eqsat.egraph.columns import Decoder
@@ -48,16 +48,19 @@ def saturate(function: Function, rules: Iterable[Rule], permissions: Permissions
     EGraphError or RuleError. Raises RuleError for a rule that can't be stated in egglog.
     """
     clock = _Clock(budget.seconds)
-    with clock.part("compile"):
-        compiled = [each for rule in rules if permissions.granted(rule.needs)
-                    for each in compile_rule(rule, strict=strict)]
     with clock.part("encode"):
         encoding = encode(function)
+    with clock.part("compile"):
+        granted = [each for rule in rules if permissions.granted(rule.needs)
+                   for each in compile_rule(rule, strict=strict)]
+        loaded, names = _reachable(granted, encoding.names)
+        idle = tuple(each.name for each in granted if each not in loaded)
     course = _Course({}, budget.iterations * len(Phase))
     memo: Memo = {}
     while True:
         try:
-            return _Run(encoding, compiled, course, budget, clock, memo, strict).result()
+            view, report = _Run(encoding, loaded, names, course, budget, clock, memo, strict).result()
+            return Saturation(view, replace(report, idle=idle))
         except _Overflow as overflow:
             course = overflow.course
         except EGraphError as error:
@@ -65,7 +68,18 @@ def saturate(function: Function, rules: Iterable[Rule], permissions: Permissions
                 raise
             view = program_view(function)
             return Saturation(view, SaturationReport(
-                StopReason.FAILED, (), (), view.size, view.size, len(view.classes), dict(clock.seconds), str(error)))
+                StopReason.FAILED, (), (), idle, view.size, view.size, len(view.classes), dict(clock.seconds),
+                str(error)))
+
+
+def _reachable(rules: Sequence[CompiledRule], names: frozenset[str]) -> tuple[list[CompiledRule], frozenset[str]]:
+    """The rules that can match a program with operations called `names`, and all operations that can occur."""
+    while True:
+        found = [rule for rule in rules if rule.requires <= names]
+        wider = names.union(*(rule.provides for rule in found))
+        if wider == names:
+            return found, names
+        names = wider
 
 
 class _Clock:
@@ -107,8 +121,8 @@ class _Overflow(Exception):
 class _Run:
     """One saturation in one e-graph, on a course."""
 
-    def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], course: _Course, budget: Budget,
-                 clock: _Clock, memo: Memo, strict: bool) -> None:
+    def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], names: frozenset[str], course: _Course,
+                 budget: Budget, clock: _Clock, memo: Memo, strict: bool) -> None:
         self._encoding = encoding
         self._rules = rules
         self._course = course
@@ -118,9 +132,10 @@ class _Run:
         self._matches: Counter[str] = Counter()
         self._added: Counter[str] = Counter()
         self._iterations: list[Iteration] = []
+        self._is_cut = False
         self._engine = Engine()
         self._decoder = Decoder(self._engine)
-        facts = Facts(frozenset(fact for each in rules for fact in each.facts), encoding)
+        facts = Facts(frozenset(fact for each in rules for fact in each.facts), names, encoding)
         with clock.part("load"):
             self._engine.run([
                 *declarations(), *analyses.declarations(strict=strict), *facts.declarations,
@@ -135,16 +150,16 @@ class _Run:
             self._engine, self._decoder,
             [*analyses.FOLDS, *facts.tables, *(each.table for each in rules if each.table is not None)], memo)
 
-    def result(self) -> Saturation:
+    def result(self) -> tuple[EGraphView, SaturationReport]:
         """Runs all phases. Raises _Overflow, EGraphError."""
         self._analyse()
         before = self._size()
         reason = StopReason.NODE_LIMIT if before > self._budget.nodes else self._phases()
         with self._clock.part("read"):
             view = read_view(self._engine, self._engine.freeze(), self._decoder, self._encoding)
-        return Saturation(view, SaturationReport(
-            reason, tuple(self._iterations), tuple(map(self._counts, self._rules)), before, view.size,
-            len(view.classes), dict(self._clock.seconds)))
+        return view, SaturationReport(
+            reason, tuple(self._iterations), tuple(map(self._counts, self._rules)), (), before, view.size,
+            len(view.classes), dict(self._clock.seconds))
 
     def _phases(self) -> StopReason:
         for phase in Phase:
@@ -161,40 +176,50 @@ class _Run:
             start = time.perf_counter()
             changed = self._round(phase)
             self._iterations.append(Iteration(phase, self._size(), time.perf_counter() - start))
+            if self._is_cut:
+                return StopReason.TIME_LIMIT
             if not changed:
                 return StopReason.SATURATED
-            if self._clock.is_over:
-                return StopReason.TIME_LIMIT
         return StopReason.ITERATION_LIMIT
 
     def _round(self, phase: Phase) -> bool:
         """The rules of this phase and, before them, those of earlier phases, each once; whether anything changed."""
         number = len(self._iterations)
-        phases = list(Phase)[:list(Phase).index(phase) + 1]
-        active = [rule for each in phases for rule in self._rules
-                  if rule.phase is each and number < self._course.banned.get(rule.name, number + 1)]
+        before = self._size()
+        added: Counter[str] = Counter()
+        changed = False
+        for each in Phase:
+            active = [rule for rule in self._rules
+                      if rule.phase is each and number < self._course.banned.get(rule.name, number + 1)]
+            changed |= self._group(active, added, number, before)
+            if each is phase or self._is_cut:
+                break
+        self._added += added
+        return changed
+
+    def _group(self, rules: Sequence[CompiledRule], added: Counter[str], number: int, before: int) -> bool:
+        """Some rules once, and the analyses; whether anything changed. `added` counts e-nodes by rule."""
         with self._clock.part("search"):
-            for rule in active:
+            for rule in rules:
                 if rule.asking is not None:
                     self._engine.run_ruleset(f"(run {rule.asking})")
         self._answer()
         changed = False
-        added: Counter[str] = Counter()
-        before = size = self._size()
-        for rule in active:
+        size = self._size()
+        for rule in rules:
             with self._clock.part("search"):
                 report = self._engine.run_ruleset(f"(run {rule.ruleset})")
             self._matches[rule.name] += report.num_matches_per_rule.get(rule.name, 0)
             if report.updated:
                 changed = True
                 grown = self._size()
-                added[rule.name] = grown - size
+                added[rule.name] += grown - size
                 size = grown
                 if size > self._budget.nodes:
                     raise _Overflow(self._without(number, before, added))
-                if self._clock.is_over:
-                    break
-        self._added += added
+            if self._clock.is_over:
+                self._is_cut = True
+                break
         return self._analyse() or changed
 
     def _without(self, number: int, before: int, added: Counter[str]) -> _Course:

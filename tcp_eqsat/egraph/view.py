@@ -25,8 +25,7 @@ class ENode:
 class EGraphView:
     """Classes of equal values.
 
-    The numbering is the same in every run, and every class has an e-node whose operands all have smaller numbers:
-    first come the input's values in order, then classes by their smallest e-node over what is numbered already.
+    The numbering is the same in every run, and every class has an e-node whose operands all have smaller numbers.
 
     classes   the e-nodes of each class, in a fixed order; at least one; none is an operand of itself
     types     the type of each class
