@@ -162,11 +162,15 @@ class _Run:
             len(view.classes), dict(self._clock.seconds))
 
     def _phases(self) -> StopReason:
+        """All phases, in order; a phase that runs out of rounds makes way for the next."""
+        reasons = []
         for phase in Phase:
-            reason = self._phase(phase)
-            if reason is not StopReason.SATURATED:
-                return reason
-        return StopReason.NODE_LIMIT if self._course.banned else StopReason.SATURATED
+            reasons.append(self._phase(phase))
+            if reasons[-1] in (StopReason.TIME_LIMIT, StopReason.NODE_LIMIT):
+                return reasons[-1]
+        if self._course.banned:
+            return StopReason.NODE_LIMIT
+        return StopReason.ITERATION_LIMIT if StopReason.ITERATION_LIMIT in reasons else StopReason.SATURATED
 
     def _phase(self, phase: Phase) -> StopReason:
         """Rounds until nothing changes or a limit is reached."""
