@@ -197,7 +197,7 @@ _SPELT: Mapping[str, Callable[..., Node]] = {
     "square": lambda x: _scalar("multiply", x, x),
     "trunc": _truncated,
 }
-"""Scalar operations that `xla_hlo` lacks and others equal exactly."""
+"""Scalar operations that `xla_hlo` lacks and others equal."""
 
 _REWRITES: Mapping[str, Callable[[Any, tuple[Node, ...]], Node]] = {
     "contract": _contract,

@@ -29,7 +29,7 @@ def dense_text(data: TensorData) -> str:
     """`dense<...> : type`: nested lists, one number for all, or the bytes of a large constant."""
     array = data.array
     if data.is_splat:
-        body = _number_text(array.reshape(-1)[0])
+        body = _number_text(array.reshape(-1)[0, ...])
     elif array.size <= _MOST_NUMBERS or array.dtype.kind == "b":
         body = _nested_text(array)
     else:
@@ -50,18 +50,20 @@ def is_known(shape: Shape) -> bool:
 
 def _nested_text(array: np.ndarray) -> str:
     if array.ndim == 0:
-        return _number_text(array[()])
-    return f"[{', '.join(map(_nested_text, array))}]"
+        return _number_text(array)
+    return f"[{', '.join(_nested_text(array[n, ...]) for n in range(len(array)))}]"
 
 
-def _number_text(value: np.generic) -> str:
-    """Floats in as many digits as they need, by their bits where no digits do."""
-    if value.dtype.kind == "b":
-        return str(bool(value)).lower()
-    if value.dtype.kind != "f":
-        return str(int(value))
+def _number_text(element: np.ndarray) -> str:
+    """An array of rank 0. Floats in as many digits as they need, by their bits where no digits
+    do."""
+    dtype = element.dtype
+    if dtype.kind == "b":
+        return str(bool(element)).lower()
+    if dtype.kind != "f":
+        return str(int(element))
     for digits in (6, 9, 17):
-        text = f"{float(value):.{digits}e}"
-        if np.isfinite(value) and value.dtype.type(float(text)).tobytes() == value.tobytes():
+        text = f"{float(element):.{digits}e}"
+        if np.isfinite(element) and np.array(float(text), dtype).tobytes() == element.tobytes():
             return text
-    return f"0x{int(value.view(f'u{value.dtype.itemsize}')):0{2 * value.dtype.itemsize}X}"
+    return f"0x{int(element.view(f'u{dtype.itemsize}')):0{2 * dtype.itemsize}X}"

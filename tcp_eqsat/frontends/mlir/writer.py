@@ -85,7 +85,7 @@ class _FunctionWriter:
         self.lines: list[str] = []
         self.names: dict[Node, str] = {}
         self.has_open_sizes = False
-        """Whether there is a `?` that no operand of its operation has."""
+        """Whether there is a `?` that an operation makes itself, and may not follow from the text."""
         self._fresh: Iterator[str] = iter(())
 
     def text(self) -> str:
@@ -182,12 +182,14 @@ def _view(writer: _FunctionWriter, node: Node, operands: list[str]) -> str:
 
 
 def _reshape(writer: _FunctionWriter, node: Node, operands: list[str]) -> str:
-    """A single `?` follows from the number of elements; of several, no text says which is which."""
+    """A single `?` mostly follows from the number of elements; of several, no text says which is
+    which."""
     if sum(not isinstance(size, int) for size in node.shape) > 1:
         raise ShapeMismatch(
             f"xla_hlo.reshape requires a result with at most one size that is not a number, "
             f"got {node.operands[0].type} to {node.type}"
         )
+    writer.has_open_sizes |= not is_known(node.shape)
     return writer.generic("reshape", node, operands)
 
 
