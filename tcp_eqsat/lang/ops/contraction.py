@@ -27,7 +27,11 @@ def _infer(operands: tuple[Type, ...], attributes: ContractAttributes) -> Tensor
 
 
 def _reference(attributes: ContractAttributes, result: TensorType, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Floats accumulate in double precision, from +0."""
+    """Floats accumulate in double precision, from +0.
+
+    Products come before sums: NumPy adds up an operand that has a summed label alone before it multiplies, which is
+    another value where infinities meet.
+    """
     dtype = result.dtype.numpy
     if attributes.rank == len(attributes.extents):
         return np.multiply(*(gather_labels(array, labels, attributes.extents)
@@ -35,6 +39,11 @@ def _reference(attributes: ContractAttributes, result: TensorType, x: np.ndarray
     terms = [[label for label in labels if label >= 0] for labels in (attributes.lhs, attributes.rhs)]
     arrays = [array.reshape([attributes.extents[label] for label in term]).astype(
         np.float64 if result.dtype.is_float else dtype) for array, term in zip((x, y), terms, strict=True)]
+    summed = set(range(attributes.rank, len(attributes.extents)))
+    if not summed <= {*terms[0]} & {*terms[1]}:
+        product = np.multiply(*(gather_labels(array, tuple(term), attributes.extents)
+                                for array, term in zip(arrays, terms, strict=True)))
+        return np.asarray((0 + product.sum(tuple(summed), dtype=product.dtype)).astype(dtype))
     present = tuple(label for label in range(attributes.rank) if label in terms[0] or label in terms[1])
     total = np.einsum(arrays[0], terms[0], arrays[1], terms[1], present, optimize=result.dtype.is_float)
     return np.asarray(gather_labels(0 + total, present, result.shape).astype(dtype))
