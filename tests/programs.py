@@ -60,10 +60,11 @@ ELEMENTS = 3000
 ITERATIONS = 20_000
 """No reduction or contraction has more steps."""
 
-EXACT = frozenset(
-    "add subtract multiply divide fmod negative abs sign maximum minimum square sqrt floor ceil trunc round where "
-    "isfinite isnan equal not_equal less less_equal greater greater_equal".split()
-) | {name for name in SCALAR_OPS if name.startswith(("bitwise_", "astype_"))}
+EXACT = {
+    "abs", "add", "ceil", "divide", "equal", "floor", "fmod", "greater", "greater_equal", "isfinite", "isnan", "less",
+    "less_equal", "maximum", "minimum", "multiply", "negative", "not_equal", "round", "sign", "sqrt", "square",
+    "subtract", "trunc", "where",
+} | {name for name in SCALAR_OPS if name.startswith(("bitwise_", "astype_"))}
 """Scalar operations with one right result; others are computed to some accuracy."""
 
 
@@ -608,10 +609,12 @@ def random_program(
     return Sample(seed, size, _function(maker, random.Random(f"results {seed}")), frozenset(maker.rough))
 
 
-def single_operation(seed: int, name: str, **options: object) -> Sample:
+def single_operation(
+    seed: int, name: str, *, dtypes: Iterable[DType] = tuple(DTYPES.values()), max_rank: int = 5, symbolic: bool = True
+) -> Sample:
     """A function whose result is one operation called `name` on leaves."""
     generator = random.Random(f"{name} {seed}")
-    maker = Maker(generator, tuple(DTYPES.values()), **options)  # type: ignore[arg-type]
+    maker = Maker(generator, tuple(dtypes), max_rank, symbolic)
     node = SAMPLERS[name](maker)
     maker.values = [builders.project(node, i) for i in range(len(node.type.items))] if isinstance(
         node.type, TupleType) else [node]
