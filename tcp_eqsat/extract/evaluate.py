@@ -211,7 +211,7 @@ class _Walk:
         innermost = max((axis for axis in range(self.rank) if self.loops[axis] != 1), default=-1)
         for operand, labels in zip(term.operands, term.maps, strict=True):
             inner = _compose((*at, *loops), labels)
-            others = results / self._points(tuple(loop for loop in inner if loop < self.rank))
+            others = math.prod(self.loops[axis] for axis in range(self.rank) if axis not in inner)
             times = self.terms.model.recomputation(others, innermost in inner, dtype)
             self._pending.append((operand, inner, _Place.OPERAND, times))
 
@@ -250,8 +250,9 @@ class _Walk:
         return found | set(axes[-1:])
 
     def _contiguous(self, found: int, at: Map, innermost: set[int]) -> bool:
+        """Whether no vector loop strides through the value; one that the value does not depend on repeats it."""
         running = [loop for loop, size in zip(at, self.terms.shapes[found], strict=True) if loop >= 0 and size != 1]
-        return not running or running[-1] in innermost
+        return not running or running[-1] in innermost or innermost.isdisjoint(running)
 
 
 def _compose(at: Map, labels: Map) -> Map:

@@ -7,6 +7,7 @@ Moves are tried in a fixed order, and their number is the budget, so that result
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -88,7 +89,7 @@ class Search:
         """Moves that keep the e-nodes, until none helps. Returns whether one did."""
         improved = False
         while not self.effort.spent():
-            if self._toggles() or self._cuts() or self._pairs() or self._shared_kernels():
+            if self._toggles() or self._cuts() or self._pairs() or self._swaps() or self._shared_kernels():
                 improved = True
             else:
                 break
@@ -141,6 +142,18 @@ class Search:
                     continue
                 change = Change(stored={c: c not in selection.stored, x: x not in selection.stored})
                 improved |= self.attempt(("pair", c, x), change)
+        return improved
+
+    def _swaps(self) -> bool:
+        """Store another reduction in place of one: those of one kernel must agree on their outer axes."""
+        improved = False
+        selection, partition = self.selection, self.partition
+        for kernel in partition.kernels():
+            visited = sorted(partition.evaluate(kernel).visited)
+            folds = [c for c in visited if selection.form(c) is Form.FOLD]
+            for c, x in itertools.permutations(folds, 2):
+                if c in selection.stored and x not in selection.stored:
+                    improved |= self.attempt(("swap", c, x), Change(stored={c: False, x: True}))
         return improved
 
     def _shared_kernels(self) -> bool:
