@@ -109,6 +109,7 @@ def count(shape: Iterable[Size]) -> int:
 class Maker:
     """Draws operands and attributes. `values` is what operations may use so far.
 
+    stable      constants are tame, and nothing discontinuous is applied to rough values
     parameters  None inside of a region, where new leaves are constants
     rough       nodes whose value depends on how accurately something was computed
     """
@@ -610,11 +611,12 @@ def random_program(
 
 
 def single_operation(
-    seed: int, name: str, *, dtypes: Iterable[DType] = tuple(DTYPES.values()), max_rank: int = 5, symbolic: bool = True
+    seed: int, name: str, *, dtypes: Iterable[DType] = tuple(DTYPES.values()), max_rank: int = 5,
+    symbolic: bool = True, stable: bool = False,
 ) -> Sample:
     """A function whose result is one operation called `name` on leaves."""
     generator = random.Random(f"{name} {seed}")
-    maker = Maker(generator, tuple(dtypes), max_rank, symbolic)
+    maker = Maker(generator, tuple(dtypes), max_rank, symbolic, stable)
     node = SAMPLERS[name](maker)
     maker.values = [builders.project(node, i) for i in range(len(node.type.items))] if isinstance(
         node.type, TupleType) else [node]

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from tcp_eqsat.errors import TypeMismatch, UnknownName
-from tcp_eqsat.lang.dims import Size, evaluate, substitute
+from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, UnknownName
+from tcp_eqsat.lang.dims import Dim, Size, bounds, evaluate, substitute
 from tcp_eqsat.lang.pointful import Expr
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, _NotDifferentiable
-from tcp_eqsat.lang.types import Shape, TensorType, Type
+from tcp_eqsat.lang.types import Shape, TensorType, Type, format_shape
 
 Vjp = Callable[[Node, Node], tuple["Node | None", ...]]
 
@@ -68,7 +68,22 @@ class Op:
                 raise TypeMismatch(f"{self.name} takes no attributes, got {attributes}")
         elif not isinstance(attributes, self.attributes):
             raise TypeMismatch(f"{self.name} requires {self.attributes.__name__}, got {attributes!r}")
-        return self.infer(operands, attributes)
+        result = self.infer(operands, attributes)
+        if isinstance(result, TensorType):
+            check_sizes(self.name, result.shape)
+        return result
+
+
+def check_sizes(name: str, shape: Shape) -> None:
+    """Raises TypeMismatch for a size that is no int or Dim, ShapeMismatch for one that is always negative."""
+    for size in shape:
+        if type(size) is int:
+            if size < 0:
+                raise ShapeMismatch(f"{name} requires sizes of at least 0, got {format_shape(shape)}")
+        elif not isinstance(size, Dim):
+            raise TypeMismatch(f"{name} requires sizes that are ints or symbolic, got {size!r}")
+        elif bounds(size)[1] < 0:
+            raise ShapeMismatch(f"{name} requires sizes of at least 0, got {format_shape(shape)}")
 
 
 OPS: dict[str, Op] = {}

@@ -91,6 +91,11 @@ def dtype_of(array_dtype: np.dtype) -> DType:
 Shape = tuple[Size, ...]
 
 
+def format_shape(shape: Shape) -> str:
+    """`[b, 16]`."""
+    return f"[{', '.join(map(format_size, shape))}]"
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """An immutable tensor of `dtype`; each size is an int or a symbolic Dim."""
@@ -103,7 +108,7 @@ class TensorType:
         return len(self.shape)
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(format_size(size) for size in self.shape)}]"
+        return f"{self.dtype}{format_shape(self.shape)}"
 
 
 @dataclass(frozen=True, slots=True)

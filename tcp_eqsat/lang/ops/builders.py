@@ -85,6 +85,10 @@ def contract(x: Node, y: Node, lhs: tuple[int, ...], rhs: tuple[int, ...], exten
 def dot_general(x: Node, y: Node, contracted: tuple[tuple[int, ...], tuple[int, ...]],
                 batch: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())) -> Node:
     """A contraction by axis pairs. The result has the batch axes, then x's free axes, then y's."""
+    for side in (0, 1):
+        axes = (*contracted[side], *batch[side])
+        if len(set(axes)) != len(axes):
+            raise TypeMismatch(f"dot_general requires distinct axes of operand {side}, got {list(axes)}")
     for role, (left, right) in (("contracted", contracted), ("batch", batch)):
         if len(left) != len(right):
             raise TypeMismatch(f"dot_general requires as many lhs as rhs {role} axes, got {left} and {right}")

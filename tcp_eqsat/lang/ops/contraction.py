@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.op import define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import ContractAttributes
 from tcp_eqsat.lang.ops.builders import broadcast_in_dim, contract
-from tcp_eqsat.lang.ops.labels import check_labels, gather_labels, label_indices
+from tcp_eqsat.lang.ops.labels import check_labels, check_reduced, gather_labels, label_indices
 from tcp_eqsat.lang.pointful import Apply, Expr, Fold, Operand
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import scalar_op_named
@@ -20,9 +19,7 @@ def _infer(operands: tuple[Type, ...], attributes: ContractAttributes) -> Tensor
     dtype = scalar_op_named("multiply").result_dtype(x.dtype, y.dtype)
     check_labels("contract", x, attributes.lhs, attributes.extents, "lhs")
     check_labels("contract", y, attributes.rhs, attributes.extents, "rhs")
-    missing = set(range(attributes.rank, len(attributes.extents))) - {*attributes.lhs, *attributes.rhs}
-    if missing:
-        raise TypeMismatch(f"contract requires every contracted label in an operand, {min(missing)} is missing")
+    check_reduced("contract", attributes.rank, attributes.extents, attributes.lhs, attributes.rhs)
     return TensorType(dtype, attributes.extents[: attributes.rank])
 
 

@@ -30,6 +30,15 @@ def check_labels(name: str, operand: TensorType, labels: tuple[int, ...], extent
             raise ShapeMismatch(f"{what} requires size {required} along axis {axis} of {operand}")
 
 
+def check_reduced(name: str, rank: int, extents: Shape, *operands: tuple[int, ...]) -> None:
+    """Raises TypeMismatch where `rank` is out of range or a label from rank on is in none of the operands."""
+    if not 0 <= rank <= len(extents):
+        raise TypeMismatch(f"{name} requires a rank of 0 to {len(extents)}, got {rank}")
+    for label in range(rank, len(extents)):
+        if not any(label in labels for labels in operands):
+            raise TypeMismatch(f"{name} requires every reduced label in an operand, {label} is missing")
+
+
 def label_indices(labels: tuple[int, ...]) -> tuple[Affine, ...]:
     """The operand's index at an index of the iteration space."""
     return tuple(axis_index(label) if label >= 0 else ZERO for label in labels)

@@ -10,7 +10,7 @@ from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.op import define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import ReduceAttributes
 from tcp_eqsat.lang.ops.builders import map_scalar, reduce, splat, view
-from tcp_eqsat.lang.ops.labels import check_labels, gather_labels, label_indices
+from tcp_eqsat.lang.ops.labels import check_labels, check_reduced, gather_labels, label_indices
 from tcp_eqsat.lang.pointful import Expr, Fold, Operand
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarOp
@@ -27,9 +27,7 @@ def _infer(operands: tuple[Type, ...], attributes: ReduceAttributes) -> TensorTy
     if result != operand.dtype:
         raise TypeMismatch(f"reduce requires an operation within {operand.dtype}, {operation.name} gives {result}")
     check_labels("reduce", operand, attributes.labels, attributes.extents)
-    missing = set(range(attributes.rank, len(attributes.extents))) - set(attributes.labels)
-    if missing:
-        raise TypeMismatch(f"reduce requires every reduced label in the operand, {min(missing)} is missing")
+    check_reduced("reduce", attributes.rank, attributes.extents, attributes.labels)
     return TensorType(operand.dtype, attributes.extents[: attributes.rank])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.op import EXPANDED, define_op
-from tcp_eqsat.lang.ops.attributes import CompositeAttributes, ProjectAttributes
+from tcp_eqsat.lang.ops.attributes import CompositeAttributes, ParameterAttributes, ProjectAttributes
 from tcp_eqsat.lang.program import Node, Region, walk
 from tcp_eqsat.lang.types import TensorType, TupleType, Type
 
@@ -16,9 +16,29 @@ def _infer_composite(operands: tuple[Type, ...], attributes: CompositeAttributes
         found = ", ".join(map(str, operands))
         raise TypeMismatch(
             f"composite {attributes.name} requires operands ({', '.join(map(str, required))}), got ({found})")
+    _check_region(attributes)
     if len(region.results) == 1:
         return region.results[0].type
     return TupleType(tuple(x.tensor_type for x in region.results))
+
+
+def _check_region(attributes: CompositeAttributes) -> None:
+    """Raises TypeMismatch where the body is not closed or its parameters are not numbered in order."""
+    name, region = attributes.name, attributes.region
+    if not region.results:
+        raise TypeMismatch(f"composite {name} requires a result")
+    for index, x in enumerate(region.parameters):
+        if not isinstance(x.attributes, ParameterAttributes) or x.attributes.index != index:
+            found = x.op.name if x.op.name != "parameter" else f"parameter {x.attributes.index} at {index}"
+            raise TypeMismatch(f"composite {name} requires parameters 0, 1, ..., got {found}")
+    own = set(region.parameters)
+    for node in walk(region.results):
+        if isinstance(node.attributes, ParameterAttributes) and node not in own:
+            raise TypeMismatch(
+                f"composite {name} requires a closed body, which reads parameter {node.attributes.name} of the "
+                "function around it")
+    if len({x.attributes.name for x in region.parameters}) != len(region.parameters):
+        raise TypeMismatch(f"composite {name} requires parameters of different names")
 
 
 def inline(region: Region, operands: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -19,6 +19,8 @@ from tcp_eqsat.lang.ops.attributes import (
     ProjectAttributes,
     ReduceAttributes,
     ReshapeAttributes,
+    SliceAttributes,
+    ViewAttributes,
 )
 from tcp_eqsat.lang.program import Function, Node, Program, Region, TensorData
 from tcp_eqsat.lang.scalar import (
@@ -535,12 +537,12 @@ class _FunctionReader:
         (x,), (labels,), extents, rank = self._indexed(values, 1)
         if rank != len(extents):
             raise TypeMismatch("every index of a view's operand must be an index of its result")
-        return builders.view(x, labels, extents)
+        return Node.make(OPS["view"], (x,), ViewAttributes(labels, extents))
 
     def _read_reduce(self, values: dict[str, Node]) -> Node:
         operation = scalar_op_named(self.source.expect_kind("name", "a scalar operation").text)
         (x,), (labels,), extents, rank = self._indexed(values, 1)
-        return builders.reduce(operation, x, ReduceAttributes(operation, labels, extents, rank))
+        return Node.make(OPS["reduce"], (x,), ReduceAttributes(operation, labels, extents, rank))
 
     def _read_contract(self, values: dict[str, Node]) -> Node:
         (x, y), (lhs, rhs), extents, rank = self._indexed(values, 2)
@@ -565,7 +567,7 @@ class _FunctionReader:
             if not source.take(","):
                 break
         source.expect("]")
-        return builders.slice_(x, tuple(starts), tuple(limits), tuple(strides))
+        return Node.make(OPS["slice"], (x,), SliceAttributes(tuple(starts), tuple(limits), tuple(strides)))
 
     def _read_concatenate(self, values: dict[str, Node]) -> Node:
         operands = self._operands(values)
