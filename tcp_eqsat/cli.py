@@ -12,7 +12,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from tcp_eqsat.errors import ArgumentError, TcpError
 
@@ -21,7 +20,7 @@ app = typer.Typer(
     help="Finds the cheapest equivalent of a tensor program and compiles it to native code.")
 rules_app = typer.Typer(no_args_is_help=True, help="The rewrite rules.")
 app.add_typer(rules_app, name="rules")
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 class Emit(enum.StrEnum):
@@ -193,12 +192,13 @@ def optimize(
     """Optimise a program and print the result: its program, kernels, loops, LLVM IR or assembly."""
     from tcp_eqsat.pipeline import compile as compile_program
     from tcp_eqsat.pipeline import optimize as optimize_program
-    from tcp_eqsat.pipeline import read
+    from tcp_eqsat.run import check_dims, read_timed
 
+    dims = _numbers(dim, "--dim")
     options: dict[str, Any] = {
-        "entry": entry, "target": target, "numerics": numerics, "budget": _budget(budget),
-        "sizes": _numbers(dim, "--dim")}
-    program = read(file)
+        "entry": entry, "target": target, "numerics": numerics, "budget": _budget(budget), "sizes": dims}
+    program, read_seconds = read_timed(file)
+    check_dims(program.function(entry), dims)
     if emit in (Emit.LOOPS, Emit.LLVM, Emit.ASM):
         compiled = compile_program(program, threads=threads, **options)
         report, best = compiled.report, compiled.optimized
@@ -214,8 +214,10 @@ def optimize(
         except OSError as error:
             raise ArgumentError(f"can't write {output}: {error.strerror or error}") from None
     if as_json:
+        found = report.to_json()
+        found["seconds"] = {"read": read_seconds, **found["seconds"]}
         shown = {} if output is not None else {"emit": (emit or Emit.TCP).value, "text": text}
-        _print_json({**report.to_json(), **shown})
+        _print_json({**found, **shown})
     elif emit is not None and output is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:
@@ -230,7 +232,7 @@ def _program_text(best: Any) -> str:
 
 def _show_report(report: Any) -> None:
     saturation = report.saturation
-    console.print(f"[bold]{escape(report.name)}[/bold]   {escape(report.signature)}", soft_wrap=True)
+    console.print(f"[bold]{escape(report.signature)}[/bold]")
     console.print(
         f"  {sum(saturation.matches.values())} rewrites by {len(saturation.matches)} rules, {saturation.classes} "
         f"e-classes, {saturation.nodes} e-nodes, {report.stop_reason} after {len(saturation.iterations)} iterations")
@@ -246,18 +248,24 @@ def _show_report(report: Any) -> None:
 
 @rules_app.command("list")
 def rules_list(as_json: Json = False, debug: Debug = False) -> None:
-    """The shipped rules: name, numerics they need, verdict of their check, what they are for."""
-    from tcp_eqsat.rules import default
+    """The shipped rules: name, numerics they need, how they are verified, what they are for.
 
-    rows = [{"name": rule.name, "numerics": str(rule.needs), "verdict": rule.verdict, "doc": rule.doc}
-            for rule in default]
+    Enumerated: on all inputs of small float formats, here and now, and tested. Tested: on random matches, by the
+    package's tests.
+    """
+    from tcp_eqsat.rules import default
+    from tcp_eqsat.rules.enumeration import enumerate_rule
+
+    rows = [{"name": rule.name, "numerics": str(rule.needs),
+             "verdict": "enumerated" if enumerate_rule(rule)[0] else "tested", "doc": rule.doc} for rule in default]
     if as_json:
         _print_json({"schema": 1, "rules": rows})
         return
-    table = Table("rule", "numerics", "verdict", "why", box=None, pad_edge=False)
+    widths = [max(len(row[key]) for row in rows) for key in ("name", "numerics", "verdict")]
     for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
-    console.print(table)
+        *cells, doc = row.values()
+        padded = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        console.print(f"{escape(padded)}  {escape(doc)}")
     console.print(f"{len(rows)} rules")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import statistics
 import time
 from collections.abc import Mapping
@@ -16,14 +18,16 @@ from rich.markup import escape
 from tcp_eqsat import pipeline
 from tcp_eqsat.compare import Comparison, compare
 from tcp_eqsat.errors import ArgumentError
+from tcp_eqsat.lang.binding import bind_symbols
 from tcp_eqsat.lang.budget import Budget
-from tcp_eqsat.lang.dims import Symbol, evaluate, symbols_of
-from tcp_eqsat.lang.program import Function
+from tcp_eqsat.lang.dims import Symbol, evaluate
+from tcp_eqsat.lang.program import Function, Program
 from tcp_eqsat.lang.reference import evaluate as evaluate_reference
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.types import Kind, TensorType, dtype_of
 from tcp_eqsat.report import Report, json_ready
 
 DEFAULT_SIZE = 8  # of a symbol that nobody sets, where its range allows it
+_MEMORY_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 1 << 40
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Outcome:
         found: dict[str, Any] = {**self.report.to_json(), "sizes": dict(self.sizes)}
         found["seconds"] = {"read": self.read_seconds, **found["seconds"]}
         found["call_us"] = self.seconds * 1e6
-        found["results"] = [{"dtype": str(r.dtype), "shape": list(r.shape)} for r in self.results]
+        found["results"] = [{"dtype": dtype_of(r.dtype).name, "shape": list(r.shape)} for r in self.results]
         if self.comparisons is not None:
             found["max_abs_error"] = max((c.max_abs_error for c in self.comparisons), default=0.0)
             found["check"] = "passed" if self.passed else "failed"
@@ -61,18 +65,20 @@ def run_program(
 ) -> Outcome:
     """Read, compile and call a program.
 
-    Symbols get their sizes from the input files, then from `dims`, then DEFAULT_SIZE. Raises TcpError children for
-    unusable files and arguments.
+    inputs  parameter -> path of a .npy file; the others are drawn, from `seed`
+    dims    symbol -> size, where no input decides it; DEFAULT_SIZE for the rest
+    check   whether to compare with the NumPy reference
+
+    Raises TcpError children for unusable files and arguments.
     """
-    start = time.perf_counter()
-    program = pipeline.read(file)
-    read_seconds = time.perf_counter() - start
+    program, read_seconds = read_timed(file)
     function = program.function(entry)
-    given = {name: _load(name, path) for name, path in (inputs or {}).items()}
-    unknown = [name for name in given if name not in function.parameter_names]
+    paths = inputs or {}
+    unknown = [name for name in paths if name not in function.parameter_names]
     if unknown:
         known = ", ".join(function.parameter_names)
         raise ArgumentError(f"--input {unknown[0]}: {function.name} has no such parameter; it has {known}")
+    given = {name: load_array(name, path) for name, path in paths.items()}
     sizes, defaulted = choose_sizes(function, given, dims or {})
     arrays = random_arrays(function, sizes, seed, given)
     compiled = pipeline.compile(
@@ -92,46 +98,61 @@ def run_program(
         compiled.report, sizes, defaulted, results, statistics.median(times), read_seconds, comparisons)
 
 
-def _load(name: str, path: str) -> np.ndarray:
+def read_timed(file: Path) -> tuple[Program, float]:
+    """The program in a file, and how many seconds it took to read."""
+    start = time.perf_counter()
+    program = pipeline.read(file)
+    return program, time.perf_counter() - start
+
+
+_NPY_MAGIC = b"\x93NUMPY"
+
+
+def load_array(name: str, path: str) -> np.ndarray:
+    """The array in a .npy file; raises ArgumentError, with `name` as the input it is for."""
     try:
-        array = np.load(path, allow_pickle=False)
+        with open(path, "rb") as stream:
+            if stream.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
+                raise ArgumentError(f"--input {name}: {path} is not a .npy file")
+            stream.seek(0)
+            array: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
     except OSError as error:
         raise ArgumentError(f"--input {name}: can't read {path}: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
-        raise ArgumentError(f"--input {name}: {path} is not a .npy file: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"--input {name}: {path} must hold one array")
+    except (ValueError, EOFError, MemoryError, OverflowError, TypeError) as error:
+        raise ArgumentError(f"--input {name}: {path} is no readable .npy file: {error}") from None
     return array
 
 
 def choose_sizes(function: Function, given: Mapping[str, np.ndarray], dims: Mapping[str, int]
                  ) -> tuple[dict[str, int], tuple[str, ...]]:
-    """A size for every symbol, and which of them nobody chose; raises ArgumentError outside a range."""
-    symbols = {s.name: s for s in symbols_of(*(n for x in function.parameters for n in x.shape))}
-    unknown = [name for name in dims if name not in symbols]
-    if unknown:
-        raise ArgumentError(
-            f"--dim {unknown[0]}: {function.name} has no such size; it has {', '.join(symbols) or 'none'}")
-    sizes: dict[str, int] = {}
-    for x in function.parameters:
-        array = given.get(x.attributes.name)
-        if array is not None and array.ndim == len(x.shape):
-            sizes.update({str(n): extent for n, extent in zip(x.shape, array.shape, strict=True) if str(n) in symbols})
+    """A size for every symbol, and which of them nobody chose.
+
+    Raises TypeMismatch or ShapeMismatch for an array that does not fit its parameter, ArgumentError for an unknown
+    size, one outside its range or one that contradicts an array.
+    """
+    check_dims(function, dims)
+    fed = [x for x in function.parameters if x.attributes.name in given]
+    names = [x.attributes.name for x in fed]
+    sizes = bind_symbols(names, [x.tensor_type for x in fed], [given[name] for name in names])
     for name, value in dims.items():
         if sizes.setdefault(name, value) != value:
             raise ArgumentError(f"--dim {name}={value} contradicts an input, where it is {sizes[name]}")
-        _check_range(symbols[name], value)
-    defaulted = tuple(name for name in symbols if name not in sizes)
-    for name in defaulted:
-        sizes[name] = default_size(symbols[name])
-    return sizes, defaulted
+    open_symbols = [each for each in function.symbols if each.name not in sizes]
+    sizes.update({each.name: default_size(each) for each in open_symbols})
+    return sizes, tuple(each.name for each in open_symbols)
 
 
-def _check_range(symbol: Symbol, value: int) -> None:
-    if not symbol.lower <= value <= symbol.upper or value % symbol.divisor:
-        multiple = f", a multiple of {symbol.divisor}" if symbol.divisor != 1 else ""
-        raise ArgumentError(
-            f"--dim {symbol.name} must be in {symbol.lower}..{symbol.upper}{multiple}, got {value}")
+def check_dims(function: Function, dims: Mapping[str, int]) -> None:
+    """Raises ArgumentError for a size that the function does not have, or outside its range."""
+    symbols = {each.name: each for each in function.symbols}
+    for name, value in dims.items():
+        found = symbols.get(name)
+        if found is None:
+            known = ", ".join(symbols) or "none"
+            raise ArgumentError(f"--dim {name}: {function.name} has no such size; it has {known}")
+        if not found.lower <= value <= found.upper or value % found.divisor:
+            multiple = f", a multiple of {found.divisor}" if found.divisor != 1 else ""
+            raise ArgumentError(f"--dim {name} must be in [{found.lower}, {found.upper}]{multiple}, got {value}")
 
 
 def default_size(symbol: Symbol) -> int:
@@ -147,27 +168,27 @@ def random_arrays(function: Function, sizes: Mapping[str, int], seed: int,
     random = np.random.default_rng(seed)
     arrays = []
     for x in function.parameters:
-        drawn = random_array(random, x.tensor_type, sizes)
-        arrays.append((given or {}).get(x.attributes.name, drawn))
+        array = (given or {}).get(x.attributes.name)
+        arrays.append(random_array(random, x.tensor_type, sizes) if array is None else array)
     return arrays
 
 
 def random_array(random: np.random.Generator, type_: TensorType, sizes: Mapping[str, int]) -> np.ndarray:
+    """An array of a type; raises ArgumentError where this machine can't hold it."""
     shape = [evaluate(n, sizes) for n in type_.shape]
     dtype = type_.dtype
-    try:
-        if dtype.is_float:
-            return random.standard_normal(shape).astype(dtype.numpy)
-        low, high = (0, 2) if dtype.name == "bool" else (-8 if dtype.is_signed else 0, 9)
-        return random.integers(low, high, shape).astype(dtype.numpy)
-    except (MemoryError, ValueError):
-        raise ArgumentError(f"an array of type {type_} with sizes {dict(sizes)} is too large") from None
+    if math.prod(shape) * dtype.bytes > _MEMORY_BYTES:
+        raise ArgumentError(f"an array of type {type_} is too large for this machine with sizes {dict(sizes)}")
+    if dtype.is_float:
+        return random.standard_normal(shape, dtype.numpy)  # f32 and f64 are all there are
+    low, high = (0, 2) if dtype.kind is Kind.BOOL else (-8 if dtype.is_signed else 0, 9)
+    return random.integers(low, high, shape, dtype.numpy)
 
 
 def show_run(outcome: Outcome, console: Console) -> None:
     """The run as a few lines."""
     report = outcome.report
-    console.print(f"[bold]{escape(report.name)}[/bold]   {escape(report.signature)}", soft_wrap=True)
+    console.print(f"[bold]{escape(report.signature)}[/bold]")
     sizes = ", ".join(
         f"{name} = {value}{' (default)' if name in outcome.defaulted else ''}" for name, value in outcome.sizes.items())
     if sizes:
@@ -175,12 +196,11 @@ def show_run(outcome: Outcome, console: Console) -> None:
     console.print(f"  kernels  {report.kernels} (from {report.kernels_before}), modelled {report.cost:.1f} us")
     console.print(f"  call     {outcome.seconds * 1e6:.1f} us")
     for number, result in enumerate(outcome.results):
-        shape = ", ".join(map(str, result.shape))
-        line = f"  result {number} {result.dtype}[{shape}]"
-        if outcome.comparisons is not None:
-            found = outcome.comparisons[number]
-            verdict = "equal to the reference" if found.agrees else f"[red]differs: {found.message}[/red]"
-            line = f"{escape(line)}   max error {found.max_abs_error:.1e}, {verdict}"
-            console.print(line)
-        else:
-            console.print(escape(line))
+        type_ = TensorType(dtype_of(result.dtype), result.shape)
+        verdict = "" if outcome.comparisons is None else f"   {_verdict(outcome.comparisons[number])}"
+        console.print(f"  result   {escape(str(type_))}{verdict}")
+
+
+def _verdict(found: Comparison) -> str:
+    outcome = "equal to the reference" if found.agrees else f"[red]not the reference: {escape(found.message)}[/red]"
+    return f"max error {found.max_abs_error:.1e}, {outcome}"
