@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from tcp_eqsat.codegen.call import CompiledCall, Parameter, Signature, callable_class, make_call
+from tcp_eqsat.codegen.distinct import Use, distinct_kernels
 from tcp_eqsat.codegen.entry import NAME, KernelCall, byte_count, emit_entry, result_owners
 from tcp_eqsat.codegen.jit import CompiledModule, compile_module
 from tcp_eqsat.codegen.llvm_cpu import NestCode, emit_nest
@@ -16,8 +16,7 @@ from tcp_eqsat.codegen.loops import Access, Nest, format_nest, verify_nest
 from tcp_eqsat.codegen.memory import ConstantBlock, Layout, Request, lay_out
 from tcp_eqsat.codegen.schedule import schedule_kernel
 from tcp_eqsat.codegen.target import CpuTarget, host_target
-from tcp_eqsat.lang import pointful
-from tcp_eqsat.lang.plan import Kernel, Plan, Role, verify_plan
+from tcp_eqsat.lang.plan import Plan, Role, verify_plan
 
 
 class CompiledFunction:
@@ -74,7 +73,7 @@ def compile_plan(plan: Plan, target: CpuTarget | None = None) -> CompiledFunctio
     signature = Signature(
         tuple(Parameter(port.name, port.type) for port in plan.parameters),
         tuple(port.type for port in plan.results), plan.symbols, plan.guards)
-    distinct, uses = _distinct_kernels(plan)
+    distinct, uses = distinct_kernels(plan)
     nests = tuple(schedule_kernel(kernel, plan, target) for kernel in distinct)
     for nest in nests:
         verify_nest(nest)
@@ -111,67 +110,8 @@ class _Clock:
         self.last = now
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """A kernel of the plan: the distinct kernel it equals, and which buffers stand for that kernel's buffers."""
-
-    distinct: int
-    buffers: Mapping[str, str]
-
-
-def _distinct_kernels(plan: Plan) -> tuple[list[Kernel], list[_Use]]:
-    """Kernels that are equal but for the names of buffers and definitions are one."""
-    distinct: list[Kernel] = []
-    known: dict[Hashable, tuple[int, tuple[str, ...]]] = {}
-    uses: list[_Use] = []
-    for kernel in plan.kernels:
-        key, roots = _kernel_key(kernel, plan)
-        if key not in known:
-            known[key] = len(distinct), roots
-            distinct.append(kernel)
-        number, names = known[key]
-        uses.append(_Use(number, dict(zip(names, roots, strict=True))))
-    return distinct, uses
-
-
-def _kernel_key(kernel: Kernel, plan: Plan) -> tuple[Hashable, tuple[str, ...]]:
-    """What the kernel computes, without names; and the buffers it uses, in order of first use."""
-    roots: dict[str, int] = {}
-    own = {d.name: n for n, d in enumerate(kernel.definitions)}
-
-    def place(name: str) -> Hashable:
-        if name in own:
-            return own[name]
-        root = plan.root(name).name
-        return roots.setdefault(root, len(roots)), plan.buffers[name].type
-
-    parts: list[Hashable] = []
-    for definition in kernel.definitions:
-        numbers: dict[int, int] = {}
-        for expr in pointful.walk_expr(definition.expression):
-            numbers[id(expr)] = len(numbers)
-            operands = tuple(numbers[id(x)] for x in pointful.children(expr))
-            parts.append((_own_part(expr), operands))
-        parts.append((definition.type, tuple(map(place, definition.operands))))
-    parts.extend((own[name], place(buffer)) for name, buffer in kernel.outputs)
-    return tuple(parts), tuple(roots)
-
-
-def _own_part(expr: pointful.Expr) -> Hashable:
-    """The expression without its operands."""
-    match expr:
-        case pointful.Apply(op, _, dtype):
-            return "apply", op, dtype
-        case pointful.Fold(op, extents, first, _, contraction):
-            return "fold", op, extents, first, contraction
-        case pointful.Choose(ranges):
-            return "choose", ranges
-        case _:
-            return expr
-
-
 def _calls(nests: tuple[Nest, ...], codes: list[NestCode],
-           uses: list[_Use]) -> tuple[list[KernelCall], list[Request]]:
+           uses: list[Use]) -> tuple[list[KernelCall], list[Request]]:
     """The calls in order, and the scratch arrays they need."""
     calls: list[KernelCall] = []
     scratch: list[Request] = []
