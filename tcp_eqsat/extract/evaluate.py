@@ -113,11 +113,12 @@ class _Walk:
             return
         self._seen.add(key)
         self.visited.add(found)
-        term = self.selection.term(found)
+        selection = self.selection
+        term = selection.terms.terms[found][selection.choice[found]]
         form = term.form
         if form is Form.LITERAL:
             return
-        if form is Form.BUFFER or (found in self.selection.stored and found not in self.outputs):
+        if form is Form.BUFFER or (found in selection.stored and found not in self.outputs):
             self._load(found, found, at, place)
             return
         self._pending.append(found)
@@ -257,4 +258,4 @@ class _Walk:
 
 def _compose(at: Map, labels: Map) -> Map:
     """The map of an operand whose axes run along `labels` of a value at `at`."""
-    return tuple(at[label] if label >= 0 else -1 for label in labels)
+    return tuple([at[label] if label >= 0 else -1 for label in labels])

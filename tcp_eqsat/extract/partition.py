@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +25,25 @@ class Change:
         return {*self.choice, *self.stored, *self.host, *(h for h in self.host.values() if h is not None)}
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The kernels in use at one time: evaluations, the kernels each reads, how many read each, those of results."""
+
+    evaluations: dict[int, Evaluation]
+    reads: dict[int, tuple[int, ...]]
+    readers: Mapping[int, int]
+    targets: frozenset[int]
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What takes a change back: the state before it, and the evaluations that it made invalid."""
+
+    change: Change
+    forgotten: dict[int, Evaluation]
+
+
 class Partition:
     """A selection with the costs of its kernels."""
 
@@ -35,6 +54,7 @@ class Partition:
         self._guests: dict[int, set[int]] = defaultdict(set)
         for guest, host in selection.host.items():
             self._guests[host].add(guest)
+        self._settled = _Settled({}, {}, {}, frozenset(), 0.0)
 
     def evaluate(self, kernel: int) -> Evaluation:
         known = self.evaluations.get(kernel)
@@ -86,8 +106,8 @@ class Partition:
         """Why the cost is infinite."""
         return next((e.reason for e in self.evaluations.values() if e.reason), "kernels depend on each other")
 
-    def apply(self, change: Change) -> tuple[Change, dict[int, Evaluation]]:
-        """Makes a change; what it returns undoes it by `revert`."""
+    def apply(self, change: Change) -> Undo:
+        """Makes a change."""
         selection = self.selection
         forgotten: dict[int, Evaluation] = {}
         self._forget(change, forgotten)
@@ -96,15 +116,85 @@ class Partition:
             {c: c in selection.stored for c in change.stored},
             {c: selection.host.get(c) for c in change.host})
         self._write(change)
-        return old, forgotten
+        return Undo(old, forgotten)
 
-    def revert(self, undo: tuple[Change, dict[int, Evaluation]]) -> None:
-        old, forgotten = undo
-        self._forget(old, {})
-        self._write(old)
-        for kernel, evaluation in forgotten.items():
+    def revert(self, undo: Undo) -> None:
+        """Takes a change back."""
+        self._forget(undo.change, {})
+        self._write(undo.change)
+        for kernel, evaluation in undo.forgotten.items():
             self.evaluations[kernel] = evaluation
             self._watch(kernel, evaluation)
+
+    def settle(self) -> float:
+        """The total, remembered as what `estimate` starts from."""
+        total, order = self._needed()
+        if total < INFEASIBLE:
+            evaluations = {k: self.evaluate(k) for k in order}
+            reads = {k: self._kernels_read(e) for k, e in evaluations.items()}
+            targets = frozenset(map(self.selection.kernel_of, self.selection.targets()))
+            readers = Counter(x for found in reads.values() for x in found)
+            self._settled = _Settled(evaluations, reads, readers, targets, total)
+        return total
+
+    def estimate(self, undo: Undo) -> float:
+        """The total after the change that `undo` takes back, from what was settled before it.
+
+        Looks only at kernels that changed, and not for cycles: the true total is this or infinite.
+        """
+        settled = self._settled
+        if self._moves_kernels(undo.change):
+            return self.total()
+        readers = dict.fromkeys(settled.targets, 1)
+        used: dict[int, Evaluation | None] = {}
+        total = settled.total
+
+        def count(kernel: int) -> int:
+            return settled.readers.get(kernel, 0) + readers.get(kernel, 0)
+
+        for kernel in undo.forgotten:
+            if kernel in settled.evaluations:
+                used[kernel] = None
+                total -= settled.evaluations[kernel].cost
+                for read in settled.reads[kernel]:
+                    readers[read] = readers.get(read, 0) - 1
+        infeasible: set[int] = set()
+        pending = [k for k in used if count(k) > 0]
+        while pending:
+            kernel = pending.pop()
+            if used.get(kernel, settled.evaluations.get(kernel)) is not None:
+                continue
+            found = used[kernel] = self.evaluate(kernel)
+            if found.cost == INFEASIBLE:
+                infeasible.add(kernel)
+                continue
+            total += found.cost
+            for read in self._kernels_read(found):
+                readers[read] = readers.get(read, 0) + 1
+                pending.append(read)
+        idle = [k for k in readers if count(k) <= 0]
+        while idle:
+            kernel = idle.pop()
+            known = used.get(kernel, settled.evaluations.get(kernel))
+            if known is None or count(kernel) > 0:
+                continue
+            used[kernel] = None
+            infeasible.discard(kernel)
+            if known.cost < INFEASIBLE:
+                total -= known.cost
+                for read in self._kernels_read(known):
+                    readers[read] = readers.get(read, 0) - 1
+                    idle.append(read)
+        return INFEASIBLE if infeasible else total
+
+    def _moves_kernels(self, change: Change) -> bool:
+        """Whether a change may decide which kernel stores a class, or which class holds a result."""
+        selection = self.selection
+        return bool(change.host) or any(c in selection.host or self._guests.get(c) for c in change.stored) or any(
+            selection.form(root) is Form.RESHAPE or root in change.choice for root in selection.terms.view.roots)
+
+    def _kernels_read(self, evaluation: Evaluation) -> tuple[int, ...]:
+        return tuple(map(self.selection.kernel_of, evaluation.reads))
 
     def _watch(self, kernel: int, evaluation: Evaluation) -> None:
         for found in evaluation.visited:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tcp_eqsat.extract.partition import Change, Partition
+from tcp_eqsat.extract.partition import Change, Partition, Undo
 from tcp_eqsat.extract.terms import ABSORBED, GIVEN, Form, Term
 
 _GAIN = 1e-9
@@ -48,7 +48,7 @@ class Search:
         self.selection = partition.selection
         self.terms = partition.selection.terms
         self.effort = effort
-        self.cost = partition.total()
+        self.cost = partition.settle()
         self._clock = 0
         self._changed: dict[int, int] = defaultdict(int)
         self._failed: dict[tuple[object, ...], int] = {}
@@ -66,22 +66,22 @@ class Search:
         self.effort.tried += 1
         partition = self.partition
         undo = partition.apply(change)
-        cost = partition.total()
-        if cost < self.cost - _GAIN:
-            self.cost = cost
+        if partition.estimate(undo) < self.cost - _GAIN and partition.total() < self.cost - _GAIN:
+            self.cost = partition.settle()
             self.effort.accepted += 1
-            self._clock += 1
-            forgotten = undo[1]
-            for evaluation in (*forgotten.values(), *(partition.evaluations[k] for k in (
-                    *forgotten, *touched) if k in partition.evaluations)):
-                for c in evaluation.visited:
-                    self._changed[c] = self._clock
-            for c in touched:
-                self._changed[c] = self._clock
+            self._note(touched, undo)
             return True
         partition.revert(undo)
         self._failed[key] = self._clock
         return False
+
+    def _note(self, touched: set[int], undo: Undo) -> None:
+        """Remembers that everything near a change may be tried again."""
+        self._clock += 1
+        evaluations = self.partition.evaluations
+        after = [evaluations[k] for k in (*undo.forgotten, *touched) if k in evaluations]
+        for c in touched.union(*(e.visited for e in (*undo.forgotten.values(), *after))):
+            self._changed[c] = self._clock
 
     # What is kept in memory ------------------------------------------------------------------------------------------
 
