@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tcp_eqsat.rules.algebra import ALGEBRA
 from tcp_eqsat.rules.choice import CHOICE
+from tcp_eqsat.rules.contraction import CONTRACTION
+from tcp_eqsat.rules.fusion import FUSION
+from tcp_eqsat.rules.movement import MOVEMENT
 from tcp_eqsat.rules.reduction import REDUCTION
 from tcp_eqsat.rules.rule import RuleSet
 from tcp_eqsat.rules.transcendental import TRANSCENDENTAL
@@ -14,7 +17,10 @@ THEMES: dict[str, RuleSet] = {
     "transcendental": TRANSCENDENTAL,
     "choice": CHOICE,
     "views": VIEWS,
+    "movement": MOVEMENT,
     "reduction": REDUCTION,
+    "contraction": CONTRACTION,
+    "fusion": FUSION,
 }
 
 default = sum(THEMES.values(), RuleSet())

@@ -86,10 +86,6 @@ def with_size(shape: Shape, axis: int, size: Size) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1:])
 
 
-def moved(by: Shape, amounts: Shape) -> Shape:
-    """Sizes added one by one."""
-    return tuple(a + b for a, b in zip(by, amounts, strict=True))
-
 
 # Conditions on maps and shapes --------------------------------------------------------------------------------------
 
@@ -134,6 +130,18 @@ def unit_reduction(extents: Shape, rank: int) -> bool:
 def same_shape(left: Shape, right: Shape) -> bool:
     """The shapes are provably equal."""
     return same_value(left, right)
+
+
+@predicate(TENSOR, TENSOR)
+def same_dtype(left: TensorType, right: TensorType) -> bool:
+    """The tensors have one dtype."""
+    return left.dtype == right.dtype
+
+
+@predicate(INT, INT)
+def distinct(left: int, right: int) -> bool:
+    """The axes are different ones."""
+    return left != right
 
 
 @predicate(SIZE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tcp_eqsat.lang.dims import Size, bounds
+from tcp_eqsat.lang.dims import bounds
 from tcp_eqsat.lang.tiers import REASSOCIATION
-from tcp_eqsat.lang.types import Shape
+from tcp_eqsat.lang.types import Shape, TensorType
 from tcp_eqsat.rules.attribute import attribute_function
 from tcp_eqsat.rules.condition import predicate
 from tcp_eqsat.rules.facts import finite, is_float, is_integer, not_negative_zero, positive
@@ -44,7 +44,7 @@ from tcp_eqsat.rules.rule import Phase, RuleSet, rule
 SIMPLIFY = Phase.SIMPLIFY
 
 x, y, g = variables("x y g")
-l, m, n = labels_variables("l m n")
+n, m = labels_variables("n m")
 e, f, s, t = shape_variables("e f s t")
 j, k, axis = int_variables("j k axis")
 (op,) = monoid_variables("op")
@@ -93,10 +93,9 @@ def join_labels(inner: Labels, rank: int, outer: Labels, extents: Shape) -> Labe
 
 
 @attribute_function(INTS, TENSOR, INT, SHAPE, result=SHAPE)
-def part_extents(labels: Labels, part: object, axis: int, extents: Shape) -> Shape:
+def part_extents(labels: Labels, part: TensorType, axis: int, extents: Shape) -> Shape:
     """Extents when an operand is one part of a concatenation along `axis`."""
-    size: Size = part.shape[axis]  # type: ignore[attr-defined]
-    return with_size(extents, labels[axis], size) if labels[axis] >= 0 else extents
+    return with_size(extents, labels[axis], part.shape[axis]) if labels[axis] >= 0 else extents
 
 
 @predicate(INTS, INT, INT)
@@ -118,71 +117,72 @@ def axis_label(labels: Sequence[int], axis: int) -> int:
 
 
 absorption = RuleSet((
-    rule("reduce_absorbs_view", reduce(op, view(x, m, s), l, e, k), reduce(op, x, compose(l, m), e, k),
-         when=covers(compose(l, m), e, k), phase=SIMPLIFY,
+    rule("reduce_absorbs_view", reduce(op, view(x, m, s), n, e, k), reduce(op, x, compose(n, m), e, k),
+         when=covers(compose(n, m), e, k), phase=SIMPLIFY,
          doc="A transpose or broadcast before a reduction is only another index map."),
-    rule("view_absorbed_by_reduce", view(reduce(op, x, l, e, k), m, s),
-         reduce(op, x, relabel(l, m, k, s), extend(s, e, k), length(s)),
+    rule("view_absorbed_by_reduce", view(reduce(op, x, n, e, k), m, s),
+         reduce(op, x, relabel(n, m, k, s), extend(s, e, k), length(s)),
          doc="A transpose or broadcast after a reduction is only another index map."),
-    rule("reduce_of_broadcast", reduce(op, view(x, m, s), l, e, k),
-         reduce(op, x, renumber_present(compose(l, m), e, k), present_extents(compose(l, m), e, k), k),
-         when=idempotent(op) & only_nonempty_missing(compose(l, m), e, k), phase=SIMPLIFY,
+    rule("reduce_of_broadcast", reduce(op, view(x, m, s), n, e, k),
+         reduce(op, x, renumber_present(compose(n, m), e, k), present_extents(compose(n, m), e, k), k),
+         when=idempotent(op) & only_nonempty_missing(compose(n, m), e, k), phase=SIMPLIFY,
          doc="The maximum of equal values is that value; along an empty axis it would be -infinity."),
-    rule("reduce_of_unit_axes", reduce(op, x, l, e, k), view(x, drop_summed(l, k), take(e, k)),
+    rule("reduce_of_unit_axes", reduce(op, x, n, e, k), view(x, drop_summed(n, k), take(e, k)),
          when=unit_reduction(e, k) & keeps_single(op), phase=SIMPLIFY, doc="Nothing to combine."),
-    rule("sum_of_unit_axes_where_never_negative_zero", reduce("add", x, l, e, k), view(x, drop_summed(l, k), take(e, k)),
-         when=unit_reduction(e, k) & not_negative_zero(x), phase=SIMPLIFY,
+    rule("sum_of_unit_axes_where_never_negative_zero", reduce("add", x, n, e, k),
+         view(x, drop_summed(n, k), take(e, k)), when=unit_reduction(e, k) & not_negative_zero(x), phase=SIMPLIFY,
          doc="Nothing to add; a sum starts at +0 and so turns -0 into +0."),
-    rule("sum_of_unit_axes", reduce("add", x, l, e, k), view(x, drop_summed(l, k), take(e, k)),
+    rule("sum_of_unit_axes", reduce("add", x, n, e, k), view(x, drop_summed(n, k), take(e, k)),
          when=unit_reduction(e, k), needs=REASSOCIATION, phase=SIMPLIFY,
          doc="The same where the sign of zero is free."),
 ))
 
 joining = RuleSet((
-    rule("join_idempotent_reductions", reduce(op, reduce(op, x, l, e, k), m, f, j),
-         reduce(op, x, join_labels(l, k, m, f), extend(f, e, k), j),
-         when=idempotent(op) & covers(join_labels(l, k, m, f), extend(f, e, k), j), phase=SIMPLIFY,
+    rule("join_idempotent_reductions", reduce(op, reduce(op, x, n, e, k), m, f, j),
+         reduce(op, x, join_labels(n, k, m, f), extend(f, e, k), j),
+         when=idempotent(op) & covers(join_labels(n, k, m, f), extend(f, e, k), j), phase=SIMPLIFY,
          doc="A maximum of maxima is one maximum, exactly."),
-    rule("join_reductions", reduce(op, reduce(op, x, l, e, k), m, f, j),
-         reduce(op, x, join_labels(l, k, m, f), extend(f, e, k), j),
-         when=covers(join_labels(l, k, m, f), extend(f, e, k), j), needs=REASSOCIATION, phase=SIMPLIFY,
+    rule("join_reductions", reduce(op, reduce(op, x, n, e, k), m, f, j),
+         reduce(op, x, join_labels(n, k, m, f), extend(f, e, k), j),
+         when=covers(join_labels(n, k, m, f), extend(f, e, k), j), needs=REASSOCIATION, phase=SIMPLIFY,
          doc="A sum of sums is one sum in another order."),
-    rule("maximum_of_concatenation", reduce("maximum", concatenate(axis, x, y), l, e, k),
-         maximum(reduce("maximum", x, l, part_extents(l, x, axis, e), k),
-                 reduce("maximum", y, l, part_extents(l, y, axis, e), k)),
-         when=summed_along(l, axis, k), doc="Reduce the parts where they are, without joining them."),
-    rule("sum_of_concatenation", reduce("add", concatenate(axis, x, y), l, e, k),
-         reduce("add", x, l, part_extents(l, x, axis, e), k) + reduce("add", y, l, part_extents(l, y, axis, e), k),
-         when=summed_along(l, axis, k), needs=REASSOCIATION,
+    rule("maximum_of_concatenation", reduce("maximum", concatenate(axis, x, y), n, e, k),
+         maximum(reduce("maximum", x, n, part_extents(n, x, axis, e), k),
+                 reduce("maximum", y, n, part_extents(n, y, axis, e), k)),
+         when=summed_along(n, axis, k), doc="Reduce the parts where they are, without joining them."),
+    rule("sum_of_concatenation", reduce("add", concatenate(axis, x, y), n, e, k),
+         reduce("add", x, n, part_extents(n, x, axis, e), k) + reduce("add", y, n, part_extents(n, y, axis, e), k),
+         when=summed_along(n, axis, k), needs=REASSOCIATION,
          doc="Reduce the parts where they are, without joining them."),
-    rule("reduce_parts_of_concatenation", reduce(op, concatenate(axis, x, y), l, e, k),
-         concatenate(axis_label(l, axis), reduce(op, x, l, part_extents(l, x, axis, e), k),
-                     reduce(op, y, l, part_extents(l, y, axis, e), k)),
-         when=kept_along(l, axis, k), doc="A reduction along other axes works on each part."),
+    rule("reduce_parts_of_concatenation", reduce(op, concatenate(axis, x, y), n, e, k),
+         concatenate(axis_label(n, axis), reduce(op, x, n, part_extents(n, x, axis, e), k),
+                     reduce(op, y, n, part_extents(n, y, axis, e), k)),
+         when=kept_along(n, axis, k), doc="A reduction along other axes works on each part."),
 ))
 
 linearity = RuleSet((
-    rule("sum_of_sums", reduce("add", x + y, l, e, k), reduce("add", x, l, e, k) + reduce("add", y, l, e, k),
+    rule("sum_of_sums", reduce("add", x + y, n, e, k), reduce("add", x, n, e, k) + reduce("add", y, n, e, k),
          needs=REASSOCIATION, bidirectional=True, doc="Splits or joins passes over data."),
-    rule("sum_of_differences", reduce("add", x - y, l, e, k), reduce("add", x, l, e, k) - reduce("add", y, l, e, k),
+    rule("sum_of_differences", reduce("add", x - y, n, e, k), reduce("add", x, n, e, k) - reduce("add", y, n, e, k),
          needs=REASSOCIATION, bidirectional=True, doc="Splits or joins passes over data."),
-    rule("sum_of_negation", reduce("add", -x, l, e, k), -reduce("add", x, l, e, k), needs=REASSOCIATION,
+    rule("sum_of_negation", reduce("add", -x, n, e, k), -reduce("add", x, n, e, k), needs=REASSOCIATION,
          bidirectional=True, doc="Only the sign of zero differs."),
-    rule("sum_of_scaled", reduce("add", x * view(g, m, s), l, e, k),
-         reduce("add", x, l, e, k) * view(g, compose(l, m), take(e, k)),
-         when=kept(compose(l, m), k), needs=REASSOCIATION,
+    rule("sum_of_scaled", reduce("add", x * view(g, m, s), n, e, k),
+         reduce("add", x, n, e, k) * view(g, compose(n, m), take(e, k)),
+         when=kept(compose(n, m), k), needs=REASSOCIATION,
          doc="A factor that does not vary along the summed axes is applied once per sum."),
-    rule("maximum_of_shifted", reduce("maximum", x + view(g, m, s), l, e, k),
-         reduce("maximum", x, l, e, k) + view(g, compose(l, m), take(e, k)),
-         when=kept(compose(l, m), k) & finite(g) & is_float(x),
+    rule("maximum_of_shifted", reduce("maximum", x + view(g, m, s), n, e, k),
+         reduce("maximum", x, n, e, k) + view(g, compose(n, m), take(e, k)),
+         when=kept(compose(n, m), k) & finite(g) & is_float(x),
          doc="Rounding keeps the order, so a finite shift moves out of a maximum exactly."),
-    rule("maximum_of_scaled", reduce("maximum", x * view(g, m, s), l, e, k),
-         reduce("maximum", x, l, e, k) * view(g, compose(l, m), take(e, k)),
-         when=kept(compose(l, m), k) & positive(g) & finite(g) & is_float(x),
+    rule("maximum_of_scaled", reduce("maximum", x * view(g, m, s), n, e, k),
+         reduce("maximum", x, n, e, k) * view(g, compose(n, m), take(e, k)),
+         when=kept(compose(n, m), k) & positive(g) & finite(g) & is_float(x),
          doc="Rounding keeps the order, so a positive factor moves out of a maximum exactly: the scale of attention."),
-    rule("maximum_of_negation", -reduce("maximum", x, l, e, k), reduce("minimum", -x, l, e, k), when=is_float(x),
+    rule("maximum_of_negation", -reduce("maximum", x, n, e, k), reduce("minimum", -x, n, e, k), when=is_float(x),
          bidirectional=True, doc="Negation reverses the order."),
-    rule("sum_of_sums_of_integers", reduce("add", x + y, l, e, k), reduce("add", x, l, e, k) + reduce("add", y, l, e, k),
+    rule("sum_of_sums_of_integers", reduce("add", x + y, n, e, k),
+         reduce("add", x, n, e, k) + reduce("add", y, n, e, k),
          when=is_integer(x), bidirectional=True, doc="Integers wrap, so this is exact."),
 ))
 

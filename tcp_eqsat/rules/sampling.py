@@ -165,7 +165,7 @@ class Sampler:
         """A sample and the left sides under it; raises DeadEnd."""
         self.sample = Sample()
         rng = self.rng
-        self.pool = rng.sample([0, 1, 2, 3, 5], rng.choice((1, 2, 2, 3)))
+        self.pool: list[Size] = [*rng.sample([0, 1, 2, 3, 5], rng.choice((1, 2, 2, 3)))]
         if rng.random() < 0.8:
             self.pool = [size for size in self.pool if size] or [2]
         if rng.random() < 0.25:
@@ -375,7 +375,7 @@ class Sampler:
     def _labels(self, extents: Shape, rank: int) -> tuple[int, ...]:
         if self.rng.random() < 0.25:
             return tuple(range(len(extents)))
-        chosen = [label for label in range(len(extents)) if label >= rank or self.rng.random() < 0.7]
+        chosen = [label for label in range(len(extents)) if self.rng.random() < (0.85 if label >= rank else 0.7)]
         if self.rng.random() < 0.5:
             self.rng.shuffle(chosen)
         if self.rng.random() < 0.1:
@@ -415,15 +415,13 @@ def _place_slice(s: Sampler, pattern: Operation, target: Shape | None) -> tuple[
     if strides is None:
         steps = (1,) if whole or (target and not all(type(n) is int for n in target)) else (1, 1, 1, 2, 3)
         strides = tuple(s.rng.choice(steps) for _ in range(rank))
-    if len(strides) != rank:
+    if any(len(found) != rank for found in (target, known, starts, limits, strides) if found is not None):
         raise DeadEnd
     if starts is None:
         starts = tuple(0 if whole else s.rng.choice((0, 0, 1, 2)) for _ in range(rank))
     if limits is None:
         if target is not None:
-            limits = tuple(
-                start + (size if stride == 1 else max(0, size - 1) * stride + (size > 0))
-                for start, size, stride in zip(starts, target, strides, strict=True))
+            limits = tuple(map(_limit, starts, target, strides))
         else:
             assert known is not None
             limits = tuple(size if whole else size - s.rng.choice((0, 0, 1)) for size in known)
@@ -436,6 +434,15 @@ def _place_slice(s: Sampler, pattern: Operation, target: Shape | None) -> tuple[
     result = tuple((limit - start + (stride - 1)) // stride
                    for start, limit, stride in zip(starts, limits, strides, strict=True))
     return result, [shape]
+
+
+def _limit(start: Size, size: Size, stride: int) -> Size:
+    """The least limit of a slice with `size` elements."""
+    if stride == 1:
+        return start + size
+    if not isinstance(size, int):
+        raise DeadEnd
+    return start + max(0, size - 1) * stride + (size > 0)
 
 
 def _place_concatenate(s: Sampler, pattern: Operation, target: Shape | None) -> tuple[Shape, list[Shape]]:
@@ -513,8 +520,9 @@ def _regrouped(s: Sampler, shape: Shape) -> Shape:
             sizes[at: at + 2] = [sizes[at] * sizes[at + 1]]
         elif at < len(sizes) and move == "split":
             for factor in (2, 3, 5):
-                if type(sizes[at]) is int and sizes[at] > 0 and sizes[at] % factor == 0:
-                    sizes[at: at + 1] = [factor, sizes[at] // factor]
+                size = sizes[at]
+                if isinstance(size, int) and size > 0 and size % factor == 0:
+                    sizes[at: at + 1] = [factor, size // factor]
                     break
     return tuple(sizes)
 
@@ -559,7 +567,7 @@ _DECIDED: dict[str, Callable[[Sampler, Operation], Shape | None]] = {
 # Building -------------------------------------------------------------------------------------------------------------
 
 
-def build_left(placed: Placed, sample: Sample, parameters: dict[str, Node]) -> Node:
+def build_left(placed: Placed, sample: Sample, parameters: Mapping[str, Node]) -> Node:
     """The left side as a program; raises TcpError where it does not type."""
     pattern = placed.pattern
     if isinstance(pattern, TensorVariable):
@@ -570,7 +578,8 @@ def build_left(placed: Placed, sample: Sample, parameters: dict[str, Node]) -> N
     return _build(pattern, operands, sample)
 
 
-def build_right(pattern: Pattern, sample: Sample, parameters: dict[str, Node], roots: dict[Pattern, Node]) -> Node:
+def build_right(pattern: Pattern, sample: Sample, parameters: Mapping[str, Node],
+                roots: Mapping[Pattern, Node]) -> Node:
     """A replacement as a program. `roots` are the left sides; raises NoValue, or TcpError where it does not type."""
     if isinstance(pattern, TensorVariable):
         return parameters[pattern.name]

@@ -7,7 +7,7 @@ exactly.
 from __future__ import annotations
 
 from tcp_eqsat.lang.tiers import FINITE_ONLY, REASSOCIATION
-from tcp_eqsat.rules.facts import nonnegative, positive
+from tcp_eqsat.rules.facts import nonnegative, not_negative_zero
 from tcp_eqsat.rules.functions import (
     abs,
     cos,
@@ -18,7 +18,6 @@ from tcp_eqsat.rules.functions import (
     log,
     log1p,
     log2,
-    logistic,
     pow,
     rsqrt,
     sin,
@@ -64,10 +63,11 @@ exponentials = RuleSet((
          doc="More accurate near 0 and one operation less."),
     rule("log1p_hidden", log(x + 1), log1p(x), needs=REASSOCIATION, phase=SIMPLIFY,
          doc="More accurate near 0 and one operation less."),
-    rule("logarithm_of_product", log(x * y), log(x) + log(y), when=positive(x) & positive(y), needs=REASSOCIATION,
+    rule("logarithm_of_product", log(x * y), log(x) + log(y), when=nonnegative(x) & nonnegative(y), needs=REASSOCIATION,
          doc="Log-probabilities are added instead of multiplied."),
-    rule("logarithm_of_quotient", log(x / y), log(x) - log(y), when=nonnegative(x) & positive(y),
-         needs=REASSOCIATION, doc="With log(exp(x)) = x it turns log(softmax) into a subtraction."),
+    rule("logarithm_of_quotient", log(x / y), log(x) - log(y),
+         when=nonnegative(x) & nonnegative(y) & not_negative_zero(y), needs=REASSOCIATION,
+         doc="With log(exp(x)) = x it turns log(softmax) into a subtraction."),
     rule("logarithm_of_square_root", log(sqrt(x)), 0.5 * log(x), needs=REASSOCIATION, phase=SIMPLIFY,
          doc="A product instead of a root."),
 ))
@@ -101,19 +101,4 @@ powers = RuleSet((
          doc="At -infinity the power is 0, the root NaN."),
 ))
 
-sigmoids = RuleSet((
-    rule("logistic_hidden_in_tanh", 0.5 * tanh(0.5 * x) + 0.5, logistic(x), needs=REASSOCIATION, phase=SIMPLIFY,
-         doc="The form in which some exporters write a sigmoid."),
-    rule("logistic_hidden_in_tanh_product", 0.5 * (tanh(0.5 * x) + 1), logistic(x), needs=REASSOCIATION,
-         phase=SIMPLIFY, doc="The same with the factor outside."),
-    rule("logistic_hidden_in_exponential", 1 / (exp(-x) + 1), logistic(x), needs=REASSOCIATION, phase=SIMPLIFY,
-         doc="The textbook form, which overflows in between."),
-    rule("logistic_hidden_in_quotient", exp(x) / (exp(x) + 1), logistic(x), needs=REASSOCIATION, phase=SIMPLIFY,
-         doc="The other textbook form; infinity / infinity disappears."),
-    rule("tanh_as_logistic", 2 * logistic(x + x) - 1, tanh(x), needs=REASSOCIATION, phase=SIMPLIFY,
-         doc="One function instead of a function and a scale."),
-    rule("logistic_of_negation", logistic(-x), 1 - logistic(x), needs=REASSOCIATION, bidirectional=True,
-         doc="Lets both halves of a gate share one function."),
-))
-
-TRANSCENDENTAL = parity + exponentials + roots + powers + sigmoids
+TRANSCENDENTAL = parity + exponentials + roots + powers

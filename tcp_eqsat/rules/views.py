@@ -1,4 +1,4 @@
-"""Views (transposes and broadcasts as index maps) and reshapes: composed, dropped, moved through any scalar operation."""
+"""Views (transposes and broadcasts as index maps) and reshapes: composed, dropped, moved through scalar operations."""
 
 from __future__ import annotations
 
