@@ -47,27 +47,49 @@ def share(graph: Graph, outputs: tuple[Output, ...]) -> Kernel:
     """Axes of folds and of smaller outputs take the names of axes along which the same elements are read.
 
     So that `max(x[i, k])`, `sum(exp(x[i, l] - max))` and an output over `[i, j]` speak of one axis j, and what
-    they have in common is one value.
+    they have in common is one value. Folds that become equal let more be seen, so this is repeated.
     """
+    while names := _shared_names(graph, outputs):
+        new = _replace(graph, outputs, {old: axis_index(new) for old, new in names.items()})
+        if _variety(*new) >= _variety(graph, outputs):
+            break
+        graph, outputs = new
+    return graph, outputs
+
+
+def _variety(graph: Graph, outputs: tuple[Output, ...]) -> int:
+    """How many different axes and folds there are."""
+    binders = [o.axes for o in outputs] + [fold.axes for fold in graph.folds.values()]
+    return len({axis for binder in binders for axis in binder}) + len(graph.folds)
+
+
+def _shared_names(graph: Graph, outputs: tuple[Output, ...]) -> dict[int, int]:
+    """New names of axes; empty where nothing more can be shared."""
     names: dict[int, int] = {}
     settled: set[Access] = set()
     bound = frozenset(axis for fold in graph.folds.values() for axis in fold.axes)
     for output in sorted(outputs, key=lambda o: -len(o.axes)):
         accesses = _accesses(graph, output.value)
-        names |= _match(graph, output.axes, accesses, settled, frozenset(), bound)
+        names |= _match(graph, output.axes, accesses, settled, wild=bound, forbidden=bound)
         settled |= _renamed(accesses, names)
+    settled = _renamed({access for o in outputs for access in _own_accesses(o.value)}, names)
     for fold in graph.reachable_folds(*(o.value for o in outputs)):
+        if not set(fold.axes).isdisjoint((*names, *names.values())):
+            continue
         accesses = _renamed(_accesses(graph, fold.body), names)
-        names |= _match(graph, fold.axes, accesses, settled, _forbidden(graph, fold, names), frozenset())
-        settled |= _renamed(accesses, names)
-    if not names:
-        return graph, outputs
-    return _replace(graph, outputs, {old: axis_index(new) for old, new in names.items()})
+        inside = frozenset(
+            names.get(axis, axis) for inner in graph.reachable_folds(fold.body) for axis in inner.axes)
+        names |= _match(graph, fold.axes, accesses, settled, inside, _forbidden(graph, fold, names))
+        settled = _renamed(settled | _own_accesses(fold.body), names)
+    return names
 
 
 def _accesses(graph: Graph, root: Value) -> set[Access]:
     """What the value reads, in its folds too."""
-    roots = [root, *(fold.body for fold in graph.reachable_folds(root))]
+    return _own_accesses(root, *(fold.body for fold in graph.reachable_folds(root)))
+
+
+def _own_accesses(*roots: Value) -> set[Access]:
     return {(x.array, x.offset) for x in walk_values(*roots) if isinstance(x, Load)}
 
 
@@ -88,41 +110,39 @@ def _forbidden(graph: Graph, fold: FoldValue, names: dict[int, int]) -> frozense
 
 
 def _match(graph: Graph, axes: tuple[int, ...], accesses: set[Access], settled: set[Access],
-           forbidden: frozenset[int], bound: frozenset[int]) -> dict[int, int]:
+           wild: frozenset[int], forbidden: frozenset[int]) -> dict[int, int]:
     """New names for `axes` under which most of `accesses` are among the settled ones; empty if none are.
 
-    Axes in `bound` are those of folds inside, which may get the names that match later.
+    `wild` are axes of folds inside, which may get the names that match later; `forbidden` can't be new names.
     """
     votes: collections.Counter[tuple[tuple[int, int], ...]] = collections.Counter()
     for array, offset in accesses:
         for other_array, other in settled:
             if array == other_array and offset.offset == other.offset and len(offset.terms) == len(other.terms):
-                found = _correspondence(graph, frozenset(axes), bound, offset, other)
+                found = _correspondence(graph, frozenset(axes), wild, offset, other)
                 if found and forbidden.isdisjoint(found.values()):
                     votes[tuple(sorted(found.items()))] += 1
     if not votes:
         return {}
-    best = min(votes, key=lambda names: (-votes[names], -len(names), names))
-    return dict(best)
+    return dict(min(votes, key=lambda names: (-votes[names], -len(names), names)))
 
 
-def _correspondence(graph: Graph, axes: frozenset[int], bound: frozenset[int], offset: Affine,
+def _correspondence(graph: Graph, axes: frozenset[int], wild: frozenset[int], offset: Affine,
                     other: Affine) -> dict[int, int] | None:
-    """The renaming of `axes` that turns `offset` into `other` but for axes in `bound`, where there is one."""
+    """The renaming of `axes` that turns `offset` into `other` but for wild axes, where there is one."""
     found: dict[int, int] = {}
     remaining = dict(other.terms)
     for axis, coefficient in offset.terms:
-        if axis not in axes and axis not in bound:
-            if remaining.pop(axis, None) != coefficient:
-                return None
+        if axis not in axes and remaining.get(axis) == coefficient:
+            del remaining[axis]
             continue
+        if axis not in axes and axis not in wild:
+            return None
         twin = next((a for a, c in remaining.items()
                      if c == coefficient and equal(graph.extents[a], graph.extents[axis])), None)
         if twin is None:
             return None
         del remaining[twin]
-        if axis in axes and twin in bound:
-            return None
         if axis in axes:
             found[axis] = twin
     return {old: new for old, new in found.items() if old != new}

@@ -11,27 +11,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcp_eqsat.codegen.graph import FoldValue, Graph
-from tcp_eqsat.codegen.loops import Apply
-from tcp_eqsat.codegen.schedule_cost import Leaf, best_vector_axis, estimate, lanes_for
+from tcp_eqsat.codegen.loops import Apply, Read, walk_values
+from tcp_eqsat.codegen.schedule_cost import Leaf, best_vector_axis, estimate, lanes_for, weight
 from tcp_eqsat.codegen.target import CpuTarget
 
+HEAVY = 12
+"""Instructions after a contraction from which its results are kept in a scratch row."""
 UNROLL = 4
 """Steps of the contracted loop between jumps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The order of a nest's loops (empty: as they come), and how many copies run of the loops around a contraction."""
+    """How a nest's contraction runs.
+
+    order    of the nest's loops (empty: as they come)
+    copies   of the loops around the contraction, by axis
+    kept     the contraction whose results go to a scratch row over `columns` before anything else is done with them:
+             what follows is so much that code for it in every copy would not pay
+    """
 
     order: tuple[int, ...]
     copies: dict[int, int]
+    kept: str = ""
+    columns: int | None = None
+
+
+NO_TILE = Tile((), {})
 
 
 def choose_tile(graph: Graph, order: tuple[int, ...], leaves: Sequence[Leaf], target: CpuTarget) -> Tile:
     """The tile of the first contraction among the leaves; an empty one where there is none."""
     leaf = next((x for x in leaves if x.fold is not None and x.fold.fused), None)
     if leaf is None or leaf.fold is None:
-        return Tile((), {})
+        return NO_TILE
     fold = leaf.fold
     vector = best_vector_axis(graph, leaves, target)
     rows, columns = _sides(graph, fold, leaf.axes, vector)
@@ -48,7 +61,16 @@ def choose_tile(graph: Graph, order: tuple[int, ...], leaves: Sequence[Leaf], ta
         most = min(12 if vectors == 1 else 8, (target.registers - vectors - 1) // vectors)
         extent = graph.extents[rows]
         copies[rows] = _balanced(extent, most) if isinstance(extent, int) else _dynamic_rows(most)
-    return Tile((), {a: n for a, n in copies.items() if n > 1})
+    copies = {a: n for a, n in copies.items() if n > 1}
+    if copies and fold.free >= set(copies) and _epilogue(leaves, fold) > HEAVY:
+        return Tile((), copies, fold.name, vector)
+    return Tile((), copies)
+
+
+def _epilogue(leaves: Sequence[Leaf], fold: FoldValue) -> int:
+    """How much is computed from the contraction where it is stored."""
+    return sum(weight(x.value) for x in leaves if x.fold is None and any(
+        isinstance(value, Read) and value.name == fold.name for value in walk_values(x.value)))
 
 
 def _dynamic_rows(most: int) -> int:

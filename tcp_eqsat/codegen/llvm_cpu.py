@@ -21,6 +21,7 @@ from tcp_eqsat.codegen.loops import (
     Body,
     Choose,
     Constant,
+    Each,
     Fold,
     For,
     If,
@@ -77,6 +78,7 @@ class _Emitter:
         self.accesses: dict[int, dict[tuple[str, Affine], DType]] = {}
         self.axes: list[int] = []  # of the open loops, outermost first
         self.base: dict[int, tuple[str | None, int]] = {}  # where a loop's step starts: a value and a number
+        self.place: dict[int, str] = {}  # which copy runs, for loops in an Each
         self.copies: dict[int, int] = {}  # how many copies run, for open loops that have several
         self.vector: int | None = None  # the axis of the open vector loop
         self.masks: dict[int, LLVMValue] = {}  # by copy of the vector loop: the lanes that take part
@@ -113,6 +115,8 @@ class _Emitter:
                     self._store(statement)
                 case If(ranges, inner):
                     self._if(ranges, inner)
+                case Each(index, inner):
+                    self._each(index, inner)
 
     def _coordinates(self, axes: frozenset[int]) -> Iterator[Coordinates]:
         """Every combination of copies of the open loops among `axes`."""
@@ -267,7 +271,7 @@ class _Emitter:
         """
         counts = [loop.how.copies]
         while counts[-1] > 1:
-            counts.append(counts[-1] // 2)
+            counts.append(-(-counts[-1] // 2))
         self.text.covering(extent, counts, lambda i, count: self._step(loop, (i, 0), count))
 
     def _step(self, loop: For, base: tuple[str | None, int], copies: int, rest: int | str | None = None) -> None:
@@ -282,7 +286,7 @@ class _Emitter:
             if rest is not None and rest != how.lanes:
                 self.masks = {copies - 1: self._first_lanes(rest)}
         with self._scope():
-            self._prepare_pointers(loop)
+            self._prepare_pointers(axis, loop.body)
             self._body(loop.body)
         if how.lanes > 1:
             self.vector, self.builder.lanes, self.masks = None, 1, {}
@@ -305,12 +309,33 @@ class _Emitter:
         narrow = self.builder.instruction(f"trunc i64 {count} to i32", I32, 1)
         return self.builder.compare("less", self.builder.iota(I32), narrow)
 
-    def _prepare_pointers(self, loop: For) -> None:
+    def _each(self, axis: int, body: Body) -> None:
+        """The body in a loop over the copies of an open loop, which has one step of one lane in each."""
+        copies = self.copies.pop(axis, 1)
+        base, number = self.base[axis]
+        updated = self._updated(body)
+
+        def emit(place: str) -> None:
+            self.place[axis] = place
+            self.base[axis] = (place if base is None else str(self.text.integer("add", base, place)), number)
+            self._prepare_pointers(axis, body)
+            self._body(body)
+
+        if copies == 1:
+            self._body(body)
+        else:
+            with self._scope():
+                self.text.loop(0, copies, 1, _states(updated), emit)
+            del self.place[axis]
+            self.copies[axis] = copies
+            self.base[axis] = (base, number)
+
+    def _prepare_pointers(self, axis: int, body: Body) -> None:
         """Writes what loops inside need of their pointers here, where it does not change."""
-        for statement in loop.body:
-            if isinstance(statement, (For, Fold, If)):
+        for statement in body:
+            if isinstance(statement, (For, Fold, If, Each)):
                 for (array, offset), dtype in self._accesses(statement).items():
-                    if loop.index in offset.axes:
+                    if axis in offset.axes:
                         dynamic = frozenset(a for a, c in offset.terms if not isinstance(c, int))
                         for at in self._coordinates(dynamic):
                             self._address(array, offset, dtype, at)
@@ -432,7 +457,7 @@ class _Emitter:
                     for accumulator in accumulators:
                         gathered = self._gathered(inner, accumulator.name)
                         self.depends[accumulator.name] = gathered - inside
-                case For(body=inner) | If(body=inner):
+                case For(body=inner) | If(body=inner) | Each(body=inner):
                     self._find_dependences(inner)
                 case _:
                     pass
@@ -446,7 +471,7 @@ class _Emitter:
                     axes |= self._depends(value)
                 case If(ranges, inner) if _loops_to_update(inner, name) is not None:
                     axes |= self._gathered(inner, name) | self._loops(a for r in ranges for a in r.index.axes)
-                case For(body=inner) | Fold(body=inner):
+                case For(body=inner) | Fold(body=inner) | Each(body=inner):
                     axes |= self._gathered(inner, name)
                 case _:
                     pass
@@ -486,6 +511,8 @@ class _Emitter:
                 add(coefficients[axis], count + start)
             if axis in positions:
                 add(positions[axis], start)
+                if axis in self.place:
+                    values.append(self.text.product(self.place[axis], positions[axis]))
         return number, values
 
     def _index(self, index: Affine, at: Coordinates) -> str | int:
@@ -591,7 +618,7 @@ def _loops_to_update(body: Body, name: str) -> tuple[For, ...] | None:
         match statement:
             case Update(updated) if updated == name:
                 return ()
-            case For(body=inner) | Fold(body=inner) | If(body=inner):
+            case For(body=inner) | Fold(body=inner) | If(body=inner) | Each(body=inner):
                 found = _loops_to_update(inner, name)
                 if found is not None:
                     return (statement, *found) if isinstance(statement, For) else found

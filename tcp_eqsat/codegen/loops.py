@@ -7,6 +7,7 @@
                 | Let(name, value)
                 | Store(array, offset, value)
                 | If(ranges, body)
+                | Each(index, body)                     the copies of an open loop, one after the other
     value     ::= Load(array, offset) | Read(name) | Constant | IndexValue(index)
                 | Apply(op, value...) | Choose(ranges, value, value)
     how       ::= parallel?, lanes, copies, unroll, position?
@@ -17,7 +18,7 @@ declared outside it, whose order is free. How a loop runs:
 
     lanes     that many adjacent iterations in one vector: a value that depends on the index is a vector
     copies    that many such steps side by side, statement by statement (unroll and jam): a value that depends on
-              the index exists that many times, and so do accumulators that the loop updates
+              the index exists that many times, and so do accumulators that the loop updates. In an Each it has one
     unroll    that many steps one after the other before the loop jumps
     position  an index that counts iterations from the start of the step (0 .. lanes * copies - 1), by which
               scratch arrays are addressed
@@ -34,7 +35,7 @@ from dataclasses import dataclass, field
 
 from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.lang.dims import Size, format_size
-from tcp_eqsat.lang.pointful import Affine, IndexRange
+from tcp_eqsat.lang.pointful import Affine, IndexRange, axis_index
 from tcp_eqsat.lang.scalar import ScalarLiteral, ScalarOp
 from tcp_eqsat.lang.types import BOOL, DType
 
@@ -189,7 +190,15 @@ class If:
     body: tuple[Statement, ...]
 
 
-Statement = For | Fold | Update | Let | Store | If
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The body for one copy of the open loop over `index` at a time. Names from outside don't depend on the index."""
+
+    index: int
+    body: tuple[Statement, ...]
+
+
+Statement = For | Fold | Update | Let | Store | If | Each
 Body = tuple[Statement, ...]
 
 
@@ -226,7 +235,7 @@ class Nest:
 
 def inner_bodies(statement: Statement) -> tuple[Body, ...]:
     match statement:
-        case For(body=body) | Fold(body=body) | If(body=body):
+        case For(body=body) | Fold(body=body) | If(body=body) | Each(body=body):
             return (body,)
         case _:
             return ()
@@ -309,6 +318,9 @@ class _Verifier:
                     for r in ranges:
                         self._index(r.index, indices)
                     self._body(inner, indices, names, open_, vector)
+                case Each(index, inner):
+                    self._index(axis_index(index), indices)
+                    self._body(inner, indices, names, open_, vector)
 
     def _index(self, index: Affine, indices: frozenset[int]) -> None:
         for axis in index.axes:
@@ -383,6 +395,9 @@ class _Printer:
                     lines.append(f"{pad}{name} = {self._value(value)}")
                 case Store(array, offset, value):
                     lines.append(f"{pad}{array}[{self._index(offset)}] = {self._value(value)}")
+                case Each(index, inner):
+                    lines.append(f"{pad}each {self._axis(index)}:")
+                    self._body(inner, depth + 1, lines)
                 case If(ranges, inner):
                     lines.append(f"{pad}if {self._ranges(ranges)}:")
                     self._body(inner, depth + 1, lines)

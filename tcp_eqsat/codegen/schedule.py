@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tcp_eqsat.codegen.axes import simplify_axes
-from tcp_eqsat.codegen.contraction import UNROLL, Tile, choose_tile
+from tcp_eqsat.codegen.contraction import NO_TILE, UNROLL, choose_tile
 from tcp_eqsat.codegen.graph import FoldValue, Graph, Output, inline_kernel
 from tcp_eqsat.codegen.loops import (
     Access,
@@ -20,6 +20,7 @@ from tcp_eqsat.codegen.loops import (
     Apply,
     Array,
     Constant,
+    Each,
     Fold,
     For,
     How,
@@ -151,7 +152,7 @@ class _Scheduler:
         self.graph = graph
         self.target = target
         self.scratch: list[Array] = []
-        self.tile = Tile((), {})
+        self.tile = NO_TILE
         self.open: dict[int, How] = {}  # the open loops
         self.positions: dict[int, int] = {}  # position indices asked for, by axis
         self.lets = 0
@@ -171,7 +172,29 @@ class _Scheduler:
         """What happens inside the loops over `bound`."""
         scope = scope.copy()
         statements: list[Statement] = []
-        for stage in self._stages(bound, tasks, scope):
+        stages = self._stages(bound, tasks, scope)
+        tiled = 1 + max((n for n, stage in enumerate(stages) if self._contracts(stage)), default=-1)
+        for stage in stages[:tiled]:
+            statements += self._stage(bound, stage, scope)
+        axis = bound[-1] if bound else None
+        how = self.open.get(axis)
+        if tiled and how is not None and how.copies > 1 and how.lanes == 1 and not any(s.folds for s in stages[:tiled]):
+            self.open[axis] = replace(how, copies=1)
+            statements.append(Each(axis, tuple(self._rest(bound, stages[tiled:], tasks, scope))))
+            self.open[axis] = how
+        else:
+            statements += self._rest(bound, stages[tiled:], tasks, scope)
+        return statements
+
+    def _contracts(self, stage: _Stage) -> bool:
+        """Whether the stage keeps the results of a contraction."""
+        return any(isinstance(row.value, Read) for row in stage.rows)
+
+    def _rest(self, bound: tuple[int, ...], stages: list[_Stage], tasks: list[_Task],
+              scope: _Scope) -> list[Statement]:
+        """What follows the contractions of a block."""
+        statements: list[Statement] = []
+        for stage in stages:
             statements += self._stage(bound, stage, scope)
         statements += self._leaf([t for t in tasks if not t.axes], scope)
         inner: dict[int, list[_Task]] = {}
@@ -337,6 +360,8 @@ class _Scheduler:
         axes = self.graph.free(value) - here
         if not axes or isinstance(value, (Constant, IndexValue, Load)) or id(value) in scope.known or not tops:
             return False
+        if isinstance(value, Read) and value.name == self.tile.kept and axes == {self.tile.columns}:
+            return any(top[0] == "task" for top in tops)
         if len(tops) == 1 and next(iter(tops))[-1] in axes:
             return False
         inner = [x for x in walk_values(value, stop=scope.known)
@@ -412,7 +437,7 @@ class _Scheduler:
         if contracts:
             copies = self.tile.copies.get(axis, 1)
         elif lanes > 1 and tiled < ENOUGH_CHAINS:
-            copies = 4 if work <= 16 else 2 if work <= 48 else 1
+            copies = 4 if work <= 4 else 2 if work <= 12 else 1
         elif innermost and folds and work <= 16:
             unroll = UNROLL
         extent = self.graph.extents[axis]

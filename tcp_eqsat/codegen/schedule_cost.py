@@ -24,8 +24,10 @@ SCATTER = 2.0
 MOST_GATHERED = 16
 """Lanes of a vector loop that gathers, at most."""
 
-_WEIGHTS = {"maximum": 4, "minimum": 4, "divide": 4, "fmod": 10, "sqrt": 4, "rsqrt": 6, "pow": 60, "exp": 14, "exp2": 12, "expm1": 20, "log": 18,
-            "log2": 18, "log1p": 22, "tanh": 20, "logistic": 20, "erf": 24, "sin": 30, "cos": 30}
+_WEIGHTS = {
+    "maximum": 4, "minimum": 4, "divide": 4, "fmod": 10, "sqrt": 4, "rsqrt": 6, "pow": 60, "exp": 14, "exp2": 12,
+    "expm1": 20, "log": 18, "log2": 18, "log1p": 22, "tanh": 20, "logistic": 20, "erf": 24, "sin": 30, "cos": 30,
+}
 """Vector instructions of one operation; 1 if not listed."""
 
 
