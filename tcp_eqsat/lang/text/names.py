@@ -1,7 +1,11 @@
-"""The names of indices in text: i, j, k, ... for labels 0, 1, 2, ..."""
+"""Names in text: of indices (i, j, k, ... for labels 0, 1, 2, ...), and of values, functions and composites."""
 
 from __future__ import annotations
 
+import json
+import re
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 _LETTERS = "ijklmnopqrst"
 
 
@@ -12,6 +16,21 @@ def index_name(label: int) -> str:
 
 def index_order(name: str) -> tuple[int, str]:
     """A sort key that puts names in the order of their labels; other names follow, alphabetically."""
-    if name in _LETTERS:
+    if len(name) == 1 and name in _LETTERS:
         return _LETTERS.index(name), ""
     return (int(name[1:]), "") if name[0] == "i" and name[1:].isdigit() else (1 << 30, name)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name stands after % or @ without quotes."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def quoted(name: str) -> str:
+    """A name as it stands after % or @: in quotes, with JSON's escapes, where it is no plain word."""
+    return name if is_plain(name) else json.dumps(name, ensure_ascii=False)
+
+
+def unquoted(text: str) -> str:
+    """The name that `quoted` spells; raises ValueError for an unknown escape."""
+    return str(json.loads(text)) if text[0] == '"' else text

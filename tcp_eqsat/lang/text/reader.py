@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tcp_eqsat.errors import Location, ParseError, TcpError, TypeMismatch, UnknownName
-from tcp_eqsat.lang.dims import LARGEST, Dim, Guard, Size, equal, parse_size, symbol
+from tcp_eqsat.errors import LimitError, Location, ParseError, TcpError, TypeMismatch, UnknownName
+from tcp_eqsat.lang.dims import INT64_MAX, LARGEST, Dim, Guard, Size, equal, parse_size, product, symbol
 from tcp_eqsat.lang.op import OPS
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import (
@@ -33,11 +33,12 @@ from tcp_eqsat.lang.scalar import (
     scalar_op_named,
 )
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
-from tcp_eqsat.lang.text.names import index_order
+from tcp_eqsat.lang.text.names import index_order, quoted
 from tcp_eqsat.lang.text.tokens import Source, Token
 from tcp_eqsat.lang.types import DTYPES, DType, TensorType, TupleType, Type
 
 _MAX_DEPTH = 100  # of nested lists, scalar expressions and regions
+_MAX_CONSTANT = 1 << 31  # bytes
 
 
 def parse(text: str, file: str = "<text>") -> Program:
@@ -63,19 +64,23 @@ def parse(text: str, file: str = "<text>") -> Program:
     return Program(functions)
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:30]}... ({len(text)} characters)"
+
+
 class _FunctionReader:
     """Reads one function. Symbols are scoped to it."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.symbols: dict[str, Dim] = {}
-        self.ranges: dict[str, list[int]] = {}
+        self.ranges: dict[str, tuple[Location, int, int, int]] = {}
         self.depth = 0
 
     def read(self) -> Function:
         source = self.source
         source.expect("func")
-        name = source.expect_kind("symbol", "a function name such as @main").text[1:]
+        name = source.expect_named("symbol", "a function name such as @main")
         self.guards = self._scan_where()
         values: dict[str, Node] = {}
         parameters = self._parameters(values)
@@ -84,7 +89,7 @@ class _FunctionReader:
         if source.take("where"):
             self._skip_where()
         self.locations: dict[Node, Location] = {}
-        self.names: dict[Node, str] = {node: text[1:] for text, node in values.items()}
+        self.names: dict[Node, str] = {node: name for name, node in values.items()}
         results = self._body(values, top=True)
         place = source.location(source.tokens[source.position - 1].offset)
         if tuple(x.type for x in results) != stated:
@@ -125,8 +130,11 @@ class _FunctionReader:
                 raise source.error("a range such as b in [1, 512] or an equality of sizes is required")
             if not source.take(","):
                 break
-        for name, (lower, upper, divisor) in self.ranges.items():
-            self.symbols[name] = symbol(name, lower, upper, divisor)
+        for name, (place, lower, upper, divisor) in self.ranges.items():
+            try:
+                self.symbols[name] = symbol(name, lower, upper, divisor)
+            except TcpError as error:
+                raise error.at(place) from None
         return tuple(Guard(self._size_of(a, b), self._size_of(c, d)) for a, b, c, d in pending)
 
     def _is_range(self) -> bool:
@@ -138,21 +146,20 @@ class _FunctionReader:
     def _range(self) -> None:
         source = self.source
         place = source.place
-        entry = self.ranges.setdefault(source.next().text, [0, LARGEST, 1])
+        name = source.next().text
+        _, lower, upper, divisor = self.ranges.get(name, (place, 0, LARGEST, 1))
         if source.take("in"):
             source.expect("[")
-            entry[0] = self._integer()
+            lower = self._integer()
             source.expect(",")
-            entry[1] = self._integer()
+            upper = self._integer()
             source.expect("]")
         else:
             source.next()
-            entry[2] = self._integer()
+            divisor = self._integer()
             source.expect("==")
             self._integer()
-        if entry[0] < 0 or entry[1] < entry[0] or entry[2] < 1:
-            raise ParseError(
-                f"a range 0 <= lower <= upper and a divisor of at least 1 are required, got {entry}", place)
+        self.ranges[name] = place, lower, upper, divisor
 
     def _skip_where(self) -> None:
         while not self.source.at("{"):
@@ -161,10 +168,14 @@ class _FunctionReader:
     def _integer(self) -> int:
         token = self.source.expect_kind("number", "an integer")
         try:
-            return int(token.text)
+            number = int(token.text) if len(token.text) <= 20 else INT64_MAX + 1
         except ValueError:
             raise ParseError(
                 f"an integer is required, got {token.text}", self.source.location(token.offset)) from None
+        if abs(number) > INT64_MAX:
+            raise ParseError(f"an integer below 2**63 is required, got {_shortened(token.text)}",
+                             self.source.location(token.offset))
+        return number
 
     def _lookup(self, name: str) -> Dim:
         if name not in self.symbols:
@@ -239,11 +250,11 @@ class _FunctionReader:
         parameters: list[Node] = []
         while not source.at(")"):
             place = source.place
-            name = source.expect_kind("value", "a parameter such as %x").text
+            name = source.expect_named("value", "a parameter such as %x")
             source.expect(":")
             if name in values:
-                raise ParseError(f"parameter {name} is defined twice", place)
-            values[name] = builders.parameter(name[1:], len(parameters), self._tensor_type())
+                raise ParseError(f"parameter %{quoted(name)} is defined twice", place)
+            values[name] = builders.parameter(name, len(parameters), self._tensor_type())
             parameters.append(values[name])
             if not source.take(","):
                 break
@@ -256,12 +267,11 @@ class _FunctionReader:
         source = self.source
         source.expect("{")
         while not source.at("return"):
-            start = source.token
-            place = source.place
-            name = source.expect_kind("value", "a value such as %0, or return,").text
+            defined = source.place
+            name = source.expect_named("value", "a value such as %0, or return,")
             source.expect("=")
             if name in values:
-                raise ParseError(f"value {name} is defined twice", place)
+                raise ParseError(f"value %{quoted(name)} is defined twice", defined)
             where = source.place
             try:
                 node = self._operation(values)
@@ -271,22 +281,23 @@ class _FunctionReader:
             place = source.place
             stated = self._type()
             if stated != node.type:
-                raise TypeMismatch(f"{name} states type {stated} but its operation gives {node.type}", place)
+                raise TypeMismatch(
+                    f"%{quoted(name)} states type {stated} but its operation gives {node.type}", place)
             values[name] = node
             if top:
-                self.locations.setdefault(node, source.location(start.offset, len(name)))
-                self.names.setdefault(node, name[1:])
+                self.locations.setdefault(node, defined)
+                self.names.setdefault(node, name)
         source.expect("return")
         results = self._operands(values)
         source.expect("}")
         return results
 
     def _operand(self, values: dict[str, Node]) -> Node:
-        token = self.source.expect_kind("value", "a value such as %0")
-        if token.text not in values:
-            raise UnknownName(f"value {token.text} is not defined",
-                              self.source.location(token.offset, len(token.text)))
-        return values[token.text]
+        place = self.source.place
+        name = self.source.expect_named("value", "a value such as %0")
+        if name not in values:
+            raise UnknownName(f"value %{quoted(name)} is not defined", place)
+        return values[name]
 
     def _operands(self, values: dict[str, Node]) -> tuple[Node, ...]:
         operands: list[Node] = []
@@ -362,6 +373,9 @@ class _FunctionReader:
         source = self.source
         shape = tuple(n for n in stated.shape if isinstance(n, int))
         dtype = stated.dtype.numpy
+        count = product(shape)
+        if not isinstance(count, int) or count * stated.dtype.bytes > _MAX_CONSTANT:
+            raise source.error(f"a constant of at most {_MAX_CONSTANT} bytes is required, got {stated}", LimitError)
         if source.take("splat"):
             bits = self._number(stated.dtype)
             return TensorData(np.broadcast_to(np.frombuffer(bits, dtype)[0], shape))
@@ -412,16 +426,18 @@ class _FunctionReader:
             return encode_number(float(text), dtype) if dtype.is_float else self._not_a_number(text, dtype, place)
         if token.kind != "number":
             raise ParseError(f"a number of dtype {dtype} is required, got {text!r}", place)
+        if dtype.is_float:
+            bits = encode_number(float(text), dtype)
+            if "inf" not in text and np.isinf(np.frombuffer(bits, dtype.numpy)[0]):
+                raise ParseError(f"a number within {dtype} is required, got {_shortened(text)}", place)
+            return bits
         try:
-            if dtype.is_float:
-                return np.array(text, dtype.numpy).tobytes() if text not in ("-nan",) else encode_number(
-                    float("nan"), dtype)
             return encode_number(int(text), dtype)
         except (ValueError, TypeMismatch):
             return self._not_a_number(text, dtype, place)
 
     def _not_a_number(self, text: str, dtype: DType, place: Location) -> bytes:
-        raise ParseError(f"a number of dtype {dtype} is required, got {text!r}", place)
+        raise ParseError(f"a number of dtype {dtype} is required, got {_shortened(text)!r}", place)
 
     def _read_iota(self, values: dict[str, Node]) -> Node:
         source = self.source
@@ -597,7 +613,7 @@ class _FunctionReader:
         source = self.source
         if self.depth >= _MAX_DEPTH:
             raise source.error(f"composites nested deeper than {_MAX_DEPTH}")
-        name = source.expect_kind("symbol", "a name such as @softmax").text[1:]
+        name = source.expect_named("symbol", "a name such as @softmax")
         operands = self._operands(values)
         inner: dict[str, Node] = {}
         parameters = self._parameters(inner)

@@ -7,16 +7,17 @@ import re
 from collections.abc import Callable
 
 from tcp_eqsat.errors import Location, ParseError, TcpError
+from tcp_eqsat.lang.text.names import unquoted
 
 _TOKEN = re.compile(r"""
     (?P<space>[ \t\r\n]+|\#[^\n]*)
-  | (?P<value>%[A-Za-z0-9_.]+)
-  | (?P<symbol>@[A-Za-z0-9_.]+)
+  | (?P<value>%(?:[A-Za-z0-9_.]+|"(?:[^"\\\n]|\\.)*"))
+  | (?P<symbol>@(?:[A-Za-z0-9_.]+|"(?:[^"\\\n]|\\.)*"))
   | (?P<string>"[^"\n]*")
-  | (?P<number>-?(?:inf|nan)\b|-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
-  | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<number>-(?:inf|nan)\b|-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
+  | (?P<name>[A-Za-z_][A-Za-z0-9_.]*)
   | (?P<mark>->|==|//|[-+*/%(){}\[\],:;=])
-""", re.VERBOSE)
+""", re.VERBOSE | re.ASCII)
 
 
 class Token:
@@ -84,6 +85,14 @@ class Source:
         if self.token.kind != kind:
             raise self.error(f"{what} is required, got {self.token.text!r}")
         return self.next()
+
+    def expect_named(self, kind: str, what: str) -> str:
+        """The name of the value or symbol ahead, which is passed."""
+        place, text = self.place, self.expect_kind(kind, what).text
+        try:
+            return unquoted(text[1:])
+        except ValueError:
+            raise ParseError(f"a quoted name requires JSON's escapes, got {text}", place) from None
 
     def error(self, message: str, kind: Callable[..., TcpError] = ParseError) -> TcpError:
         return kind(message, self.place)

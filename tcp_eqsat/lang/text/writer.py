@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import collections
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.lang.dims import LARGEST, Symbol, format_size, symbols_of
 from tcp_eqsat.lang.op import size_fields
 from tcp_eqsat.lang.ops.attributes import (
@@ -23,7 +25,7 @@ from tcp_eqsat.lang.ops.attributes import (
 )
 from tcp_eqsat.lang.program import Function, Node, Program, TensorData, walk
 from tcp_eqsat.lang.scalar import ScalarApply, ScalarExpr, ScalarFunction, ScalarLiteral, ScalarParameter
-from tcp_eqsat.lang.text.names import index_name
+from tcp_eqsat.lang.text.names import index_name, is_plain, quoted
 from tcp_eqsat.lang.types import DType, TupleType
 
 VERSION = 1
@@ -37,16 +39,17 @@ def write(program: Program) -> str:
 
 def write_function(function: Function) -> str:
     """One function, without the version line."""
-    names = _Names(function)
+    names = _Names(function.parameters, function.names)
     parameters = ", ".join(f"{names[x]}: {x.type}" for x in function.parameters)
     results = ", ".join(str(x.type) for x in function.results)
     sizes = [size for x in function.nodes() for size in _sizes(x)]
-    where = [text for symbol in symbols_of(*sizes) for text in _ranges(symbol)]
+    symbols = symbols_of(*sizes, *(size for g in function.guards for size in (g.left, g.right)))
+    _check_names(function, symbols)
+    where = [text for symbol in symbols for text in _ranges(symbol)]
     where += [f"{format_size(g.left)} == {format_size(g.right)}" for g in function.guards]
     clause = f" where {', '.join(where)}" if where else ""
-    head = f"func @{function.name}({parameters}) -> ({results}){clause} {{"
-    if len(function.results) == 1:
-        head = f"func @{function.name}({parameters}) -> {results}{clause} {{"
+    results = results if len(function.results) == 1 else f"({results})"
+    head = f"func @{quoted(function.name)}({parameters}) -> {results}{clause} {{"
     body = _body(function.nodes(), set(function.parameters), names, "  ")
     returned = ", ".join(names[x] for x in function.results)
     return "\n".join([head, *body, f"  return {returned}".rstrip(), "}"])
@@ -55,10 +58,25 @@ def write_function(function: Function) -> str:
 def _sizes(node: Node) -> Iterable[Any]:
     types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
     yield from (size for t in types for size in t.shape)
-    if node.attributes is not None:
+    if isinstance(node.attributes, CompositeAttributes):
+        for inner in walk(node.attributes.region.results):
+            yield from _sizes(inner)
+    elif node.attributes is not None:
         for name in size_fields(type(node.attributes)):
             value = getattr(node.attributes, name)
             yield from value if isinstance(value, tuple) else getattr(value, "shape", (value,))
+
+
+def _check_names(function: Function, symbols: Sequence[Symbol]) -> None:
+    """Raises VerificationError where a name stands for two parameters or sizes, or parameters are out of order."""
+    for what, names in (("parameter", function.parameter_names), ("size", tuple(s.name for s in symbols))):
+        twice = next((name for name, count in collections.Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise VerificationError(f"{function.name} requires different {what} names, {twice!r} is there twice")
+    for index, x in enumerate(function.parameters):
+        if x.attributes.index != index:
+            raise VerificationError(
+                f"{function.name} requires parameters 0, 1, ..., got parameter {x.attributes.index} at {index}")
 
 
 def _ranges(symbol: Symbol) -> list[str]:
@@ -68,37 +86,25 @@ def _ranges(symbol: Symbol) -> list[str]:
 
 
 class _Names:
-    """A name for every node: the source's where it is known, valid and free, else a number."""
+    """A name for every node: a parameter's own, else the source's where it is plain and free, else a number."""
 
-    def __init__(self, function: Function) -> None:
-        self.names: dict[Node, str] = {}
-        self.taken: set[str] = set()
-        for x in function.parameters:
-            self.names[x] = self._free(x.attributes.name)
-        for node, name in function.names.items():
-            if node not in self.names and name not in self.taken and _is_name(name) and not name.isdigit():
-                self.names[node] = self._free(name)
+    def __init__(self, parameters: Iterable[Node], known: Mapping[Node, str]) -> None:
+        self.names = {x: x.attributes.name for x in parameters}
+        self.taken = set(self.names.values())
+        for node, name in known.items():
+            if node not in self.names and name not in self.taken and is_plain(name) and not name.isdigit():
+                self.names[node] = name
+                self.taken.add(name)
         self.count = 0
 
-    def _free(self, name: str) -> str:
-        stem = name if _is_name(name) else "x"
-        free, n = stem, 0
-        while free in self.taken:
-            n += 1
-            free = f"{stem}_{n}"
-        self.taken.add(free)
-        return f"%{free}"
-
     def __getitem__(self, node: Node) -> str:
-        if node not in self.names:
+        name = self.names.get(node)
+        if name is None:
             while str(self.count) in self.taken:
                 self.count += 1
-            self.names[node] = self._free(str(self.count))
-        return self.names[node]
-
-
-def _is_name(name: str) -> bool:
-    return bool(name) and name.isascii() and name.replace("_", "a").replace(".", "a").isalnum()
+            name = self.names[node] = str(self.count)
+            self.count += 1
+        return f"%{quoted(name)}"
 
 
 def _body(nodes: Iterable[Node], given: set[Node], names: _Names, indent: str) -> list[str]:
@@ -180,12 +186,11 @@ _FORMS: dict[type, Callable[[Node, Any, list[str]], str]] = {
 
 def _composite(node: Node, attributes: CompositeAttributes, operands: list[str], indent: str) -> str:
     region = attributes.region
-    inner = Function(attributes.name, region.parameters, region.results)
-    names = _Names(inner)
+    names = _Names(region.parameters, {})
     parameters = ", ".join(f"{names[x]}: {x.type}" for x in region.parameters)
     body = _body(walk((*region.parameters, *region.results)), set(region.parameters), names, indent + "  ")
     returned = ", ".join(names[x] for x in region.results)
-    lines = [f"composite @{attributes.name} {', '.join(operands)} ({parameters}) {{", *body,
+    lines = [f"composite @{quoted(attributes.name)} {', '.join(operands)} ({parameters}) {{", *body,
              f"{indent}  return {returned}", f"{indent}}}"]
     return "\n".join(lines)
 
@@ -206,14 +211,23 @@ def format_number(value: Any, dtype: DType) -> str:
 
 
 def format_data(data: TensorData) -> str:
-    """Nested lists of numbers, `splat n`, or base64 of little-endian elements."""
+    """Nested lists of numbers, `splat n`, or base64 of little-endian elements.
+
+    Numbers have one NaN, so that others are written as base64.
+    """
     array = data.array
-    if array.size and data.is_splat and array.ndim:
+    as_numbers = not data.dtype.is_float or _has_usual_nans(array)
+    if array.size and array.ndim and as_numbers and data.is_splat:
         return f"splat {format_number(array.reshape(-1)[0], data.dtype)}"
-    if array.size <= _DENSE_LIMIT:
+    if array.size <= _DENSE_LIMIT and as_numbers:
         return _nested(array, data.dtype)
     little = array.astype(array.dtype.newbyteorder("<"))
     return f'base64 "{base64.b64encode(little.tobytes()).decode()}"'
+
+
+def _has_usual_nans(array: np.ndarray) -> bool:
+    nans = array[np.isnan(array)]
+    return nans.tobytes() == np.full_like(nans, np.nan).tobytes()
 
 
 def _nested(array: np.ndarray, dtype: DType) -> str:
@@ -222,16 +236,21 @@ def _nested(array: np.ndarray, dtype: DType) -> str:
     return f"[{', '.join(_nested(part, dtype) for part in array)}]"
 
 
+_SCALAR_DEPTH = 30
+
+
 def format_function(function: ScalarFunction) -> str:
-    """`(a: f32, b: f32) { t0 = exp(a); add(t0, t0) }`: expressions used more than once get a name."""
+    """`(a0: f32, a1: f32) { t0 = exp(a0); add(t0, t0) }`: what is used more than once or is deep gets a name."""
     uses: dict[ScalarExpr, int] = {}
     order = list(function.walk())
     for expr in order:
         for x in expr.operands:
             uses[x] = uses.get(x, 0) + 1
     texts: dict[ScalarExpr, str] = {}
+    depths: dict[ScalarExpr, int] = {}
     statements: list[str] = []
     for expr in order:
+        depths[expr] = 1 + max((depths[x] for x in expr.operands), default=0)
         match expr:
             case ScalarParameter():
                 texts[expr] = f"a{expr.index}"
@@ -239,10 +258,10 @@ def format_function(function: ScalarFunction) -> str:
                 texts[expr] = f"{expr.dtype} {format_number(expr.value, expr.dtype)}"
             case ScalarApply():
                 text = f"{expr.op.name}({', '.join(texts[x] for x in expr.arguments)})"
-                if uses.get(expr, 0) > 1:
+                if uses.get(expr, 0) > 1 or depths[expr] > _SCALAR_DEPTH:
                     name = f"t{len(statements)}"
                     statements.append(f"{name} = {text}; ")
-                    text = name
+                    text, depths[expr] = name, 0
                 texts[expr] = text
     parameters = ", ".join(f"a{i}: {dtype}" for i, dtype in enumerate(function.parameters))
     return f"({parameters}) {{ {''.join(statements)}{texts[function.result]} }}"
