@@ -1,4 +1,4 @@
-"""The processor that code is emitted for: its LLVM name and features, vector width, registers and caches."""
+"""The machines that code is emitted for: processors (LLVM name and features, vectors, caches) and NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
-from tcp_eqsat.errors import TargetError
+from tcp_eqsat.errors import ArgumentError, TargetError
 from tcp_eqsat.lang.types import DType
 
 ENVIRONMENT = "TCP_EQSAT_CPU"
@@ -142,3 +142,66 @@ def _cache_bytes(setting: str, default: int) -> int:
         return os.sysconf(setting) or default
     except (AttributeError, ValueError, OSError):
         return default
+
+
+# NVIDIA GPUs ------------------------------------------------------------------------------------------------------
+
+_PTX_VERSIONS = {
+    "sm_70": (6, 0), "sm_72": (6, 1), "sm_75": (6, 3), "sm_80": (7, 0), "sm_86": (7, 1), "sm_87": (7, 4),
+    "sm_89": (7, 8), "sm_90": (7, 8), "sm_100": (8, 6),
+}
+"""The lowest PTX version that has each architecture, which LLVM picks when no feature asks for more."""
+DEFAULT_SM = "sm_80"
+PTX = "ptx"
+
+
+@dataclass(frozen=True, slots=True)
+class PtxTarget:
+    """An NVIDIA architecture: `sm` is its name, `ptx` the version of the PTX that is written for it.
+
+    Limits are those that every architecture here has: threads of a block, static shared bytes of a block, bytes of
+    a kernel's parameters, blocks of a launch. As a target of scalar code it has fused multiply-adds and rounding to
+    integral values, and no scaling by a power of two.
+    """
+
+    sm: str
+    ptx: tuple[int, int]
+    most_threads: int = 1024
+    shared_bytes: int = 48 << 10
+    parameter_bytes: int = 4096
+    most_blocks: int = (1 << 31) - 1
+    has_fma: bool = True
+    has_round: bool = True
+    has_scale: bool = False
+
+    @property
+    def capability(self) -> int:
+        """The number in the name: 80 of sm_80."""
+        return int(self.sm.removeprefix("sm_"))
+
+    def __str__(self) -> str:
+        return f"{PTX}:{self.sm}"
+
+
+def known_architectures() -> tuple[str, ...]:
+    """The names that `ptx_target` takes, oldest first."""
+    return tuple(_PTX_VERSIONS)
+
+
+def is_ptx(name: str) -> bool:
+    """Whether a target is PTX, for whatever architecture: `ptx`, `ptx:sm_90`."""
+    return name.partition(":")[0] == PTX
+
+
+def ptx_target(name: str = PTX, sm: str | None = None) -> PtxTarget:
+    """The target called `ptx` or `ptx:SM`; `sm` names the architecture where `name` does not.
+
+    Raises TargetError for an architecture that is not known here, ArgumentError where two are named.
+    """
+    _, _, named = name.partition(":")
+    if named and sm is not None and named != sm:
+        raise ArgumentError(f"target {name} names an architecture, and sm={sm} another")
+    chosen = named or sm or DEFAULT_SM
+    if chosen not in _PTX_VERSIONS:
+        raise TargetError(f"unknown GPU architecture {chosen!r}; known are {', '.join(_PTX_VERSIONS)}")
+    return PtxTarget(chosen, _PTX_VERSIONS[chosen])
