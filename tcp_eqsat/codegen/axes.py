@@ -124,7 +124,8 @@ def _match(graph: Graph, axes: tuple[int, ...], accesses: set[Access], settled: 
                     votes[tuple(sorted(found.items()))] += 1
     if not votes:
         return {}
-    return dict(min(votes, key=lambda names: (-votes[names], -len(names), names)))
+    best, _ = min(votes.items(), key=lambda vote: (-vote[1], -len(vote[0]), vote[0]))
+    return dict(best)
 
 
 def _correspondence(graph: Graph, axes: frozenset[int], wild: frozenset[int], offset: Affine,
