@@ -51,10 +51,10 @@ def read(path: str | os.PathLike[str]) -> Program:
 
 
 def parse(content: str, file: str = "<text>") -> Program:
-    """The program that a text spells: our own, where it starts with `tcp 1`, else MLIR."""
+    """The program that a text spells: our own, where it starts with `tcp 1` or the file is a .tcp, else MLIR."""
     lines = (line.split("#")[0].strip() for line in content.split("\n"))
     first = next((line for line in lines if line), "")
-    own = first.split()[:1] == ["tcp"]
+    own = first.split()[:1] == ["tcp"] or file.endswith(".tcp")
     return text.parse(content, file) if own else mlir.parse(content, file)
 
 
