@@ -17,12 +17,12 @@ from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.extract.cost import CostModel, representative_sizes
 from tcp_eqsat.extract.evaluate import INFEASIBLE
 from tcp_eqsat.extract.graph import plan_graph
-from tcp_eqsat.extract.greedy import greedy_choice
 from tcp_eqsat.extract.kernels import default_ports, form_plan
-from tcp_eqsat.extract.partition import Partition, fused, separate
-from tcp_eqsat.extract.programs import chosen_function, original_choice
+from tcp_eqsat.extract.partition import Partition
+from tcp_eqsat.extract.programs import chosen_function
 from tcp_eqsat.extract.search import Effort, Search
-from tcp_eqsat.extract.terms import Terms, compile_terms
+from tcp_eqsat.extract.seeds import separate, starting_points
+from tcp_eqsat.extract.terms import compile_terms
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.plan import Plan
 from tcp_eqsat.lang.program import Function
@@ -101,7 +101,7 @@ def extract(
     bindings = representative_sizes(function.symbols, sizes)
     terms = compile_terms(view, cost_model, bindings)
     effort = Effort(budget.steps, start + budget.seconds)
-    seeds = _seeds(terms, function)
+    seeds = starting_points(terms, function)
     if not seeds:
         raise VerificationError(f"{function.name}: no value of the e-graph can be computed by kernels")
     costs = {name: partition.total() for name, partition in seeds.items()}
@@ -134,21 +134,6 @@ def baseline(
     report = ExtractionReport(
         SearchEnd.CONVERGED, {"input": cost}, 0, 0, bindings, _kernel_costs(partition), time.perf_counter() - start)
     return Extraction(plan, function, cost, report)
-
-
-def _seeds(terms: Terms, function: Function) -> dict[str, Partition]:
-    """Where the search starts: greedy and input e-nodes, each with as much fused as possible, else with nothing."""
-    greedy = greedy_choice(terms)
-    seeds: dict[str, Partition] = {}
-    for name, choice in (("greedy", greedy), ("input", original_choice(terms, function, greedy))):
-        if (name == "input" and choice == greedy) or any(choice[root] < 0 for root in terms.view.roots):
-            continue
-        for start in (fused, separate):
-            partition = Partition(start(terms, choice))
-            if partition.total() < INFEASIBLE:
-                seeds[name] = partition
-                break
-    return seeds
 
 
 def _end(effort: Effort) -> SearchEnd:

@@ -15,7 +15,8 @@ from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.extract import Extraction, SearchEnd, extract, load_cost_model
 from tcp_eqsat.extract.cost import representative_sizes
 from tcp_eqsat.extract.greedy import greedy_choice
-from tcp_eqsat.extract.partition import Change, Partition, fused
+from tcp_eqsat.extract.partition import Change, Partition
+from tcp_eqsat.extract.seeds import fused
 from tcp_eqsat.extract.selection import Selection
 from tcp_eqsat.extract.terms import GIVEN, compile_terms
 from tcp_eqsat.lang.atoms import refine_axes
