@@ -361,6 +361,7 @@ class _Printer:
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.axes: dict[int, str] = {}
+        self.named = 0
 
     def text(self) -> str:
         nest = self.nest
@@ -375,8 +376,8 @@ class _Printer:
 
     def _axis(self, index: int) -> str:
         if index not in self.axes:
-            number = len(self.axes)
-            self.axes[index] = "ijklmnopqrst"[number] if number < 12 else f"i{number}"
+            number = self.named = self.named + 1
+            self.axes[index] = "ijklmnopqrst"[number - 1] if number <= 12 else f"i{number}"
         return self.axes[index]
 
     def _body(self, body: Body, depth: int, lines: list[str]) -> None:

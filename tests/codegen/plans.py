@@ -25,7 +25,7 @@ from tcp_eqsat.lang.scalar import literal
 from tcp_eqsat.lang.scalar_table import scalar_op_named
 from tcp_eqsat.lang.types import DType, TensorType, dtype_named
 
-I, J, K, L, M, N = map(axis_index, range(6))
+I, J, K, L, M, N = map(axis_index, range(6))  # noqa: E741
 
 
 def tensor(dtype: str, *shape: Size) -> TensorType:
@@ -117,15 +117,6 @@ def single(parameters: dict[str, TensorType], *definitions: tuple[str, TensorTyp
     names = outputs or (definitions[-1][0],)
     writer.kernel(dict.fromkeys(names, Role.RESULT), *definitions)
     return writer.plan(*names)
-
-
-def samples(type_: TensorType, bindings: dict[str, int], seed: int = 0) -> np.ndarray:
-    """Small random values of a type."""
-    from tcp_eqsat.lang.op import bind_sizes
-
-    shape = bind_sizes(type_, bindings).shape
-    rng = np.random.default_rng(seed)
-    return random_array(type_.dtype, shape, rng)
 
 
 def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
