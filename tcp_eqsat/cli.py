@@ -103,6 +103,8 @@ def _pairs(items: list[str] | None, what: str) -> dict[str, str]:
         name, equals, value = item.partition("=")
         if not equals or not name:
             raise ArgumentError(f"{what} is written NAME=VALUE, got {item!r}")
+        if name in pairs:
+            raise ArgumentError(f"{what} {name} is given twice")
         pairs[name] = value
     return pairs
 
