@@ -12,7 +12,6 @@ from tcp_eqsat.rules.maps import (
     SHAPE,
     TENSOR,
     Labels,
-    distinct,
     same_dtype,
     same_shape,
     shape_of,
@@ -276,10 +275,6 @@ concatenations = RuleSet((
     rule("view_of_concatenation", view(concatenate(p, x, y), m, s),
          concatenate(axis_label(m, p), view(x, m, part_shape(m, s, x, p)), view(y, m, part_shape(m, s, y, p))),
          doc="Transpose or broadcast the parts where they are."),
-    rule("exchange_concatenations", concatenate(p, concatenate(q, x, y), concatenate(q, u, v)),
-         concatenate(q, concatenate(p, x, u), concatenate(p, y, v)),
-         when=distinct(p, q) & same_shape(shape_of(x), shape_of(u)) & same_shape(shape_of(y), shape_of(v)),
-         doc="A grid of blocks is joined by rows or by columns."),
 ))
 
 paddings = RuleSet((
