@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -48,13 +47,8 @@ def main() -> NoReturn:
     """The entry point: errors of the user's doing become a message and status 2."""
     debug = "--debug" in sys.argv
     try:
-        app(standalone_mode=False)
-        status = 0
-    except typer.Exit as stop:
-        status = stop.exit_code
-    except typer.Abort:
-        status = 130
-    except KeyboardInterrupt:
+        status = app(standalone_mode=False) or 0  # the code of a typer.Exit; commands return nothing
+    except (typer.Abort, KeyboardInterrupt):
         status = 130
     except TcpError as error:
         if debug:
@@ -74,9 +68,6 @@ def _unexpected(error: Exception) -> int:
     if show is not None:
         show()
         return 2
-    if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     if isinstance(error, MemoryError):
         print("error: out of memory", file=sys.stderr)
         return 2
@@ -209,7 +200,8 @@ def optimize(
     else:
         best = optimize_program(program, **options)
         report = best.report
-        text = "\n".join(report.kernel_texts) + "\n" if emit is Emit.KERNELS else _program_text(best)
+        text = "\n".join(report.kernel_texts) if emit is Emit.KERNELS else _program_text(best)
+    text = text.rstrip("\n") + "\n"
     if output is not None:
         try:
             output.write_text(text, encoding="utf-8")
@@ -221,7 +213,7 @@ def optimize(
         shown = {} if output is not None else {"emit": (emit or Emit.TCP).value, "text": text}
         _print_json({**found, **shown})
     elif emit is not None and output is None:
-        print(text, end="" if text.endswith("\n") else "\n")
+        print(text, end="")
     else:
         _show_report(report)
 

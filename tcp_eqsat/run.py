@@ -112,15 +112,16 @@ def load_array(name: str, path: str) -> np.ndarray:
     """The array in a .npy file; raises ArgumentError, with `name` as the input it is for."""
     try:
         with open(path, "rb") as stream:
-            if stream.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
-                raise ArgumentError(f"--input {name}: {path} is not a .npy file")
+            is_npy = stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC
             stream.seek(0)
-            array: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
+            array: np.ndarray | None = np.lib.format.read_array(stream, allow_pickle=False) if is_npy else None
     except OSError as error:
         raise ArgumentError(f"--input {name}: can't read {path}: {error.strerror or error}") from None
-    except (ValueError, EOFError, MemoryError, OverflowError, TypeError) as error:
-        raise ArgumentError(f"--input {name}: {path} is no readable .npy file: {error}") from None
-    return array
+    except Exception as error:  # NumPy lets through whatever it meets in a damaged header
+        raise ArgumentError(f"--input {name}: {path} is a .npy file that can't be read: {error}") from None
+    if array is None:
+        raise ArgumentError(f"--input {name}: {path} is not a .npy file")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def choose_sizes(function: Function, given: Mapping[str, np.ndarray], dims: Mapping[str, int]

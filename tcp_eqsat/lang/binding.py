@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
+from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, UnknownName
 from tcp_eqsat.lang.dims import Dim, Size, evaluate, symbols_of
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.types import TensorType, dtype_of
 
 
 def describe_requirement(type_: TensorType) -> str:
@@ -65,7 +65,11 @@ def _solve(size: Size, name: str, extent: int, bindings: dict[str, int]) -> int 
 
 
 def _shown(array: np.ndarray) -> str:
-    return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    try:
+        dtype = str(dtype_of(array.dtype))
+    except UnknownName:
+        dtype = str(array.dtype)
+    return f"{dtype}[{', '.join(map(str, array.shape))}]"
 
 
 def _contradiction(names: Sequence[str], types: Sequence[TensorType], arrays: Sequence[np.ndarray],
