@@ -54,7 +54,7 @@ from tcp_eqsat.codegen.schedule_cost import estimate
 from tcp_eqsat.codegen.target import CpuTarget, PtxTarget
 from tcp_eqsat.lang.dims import Size, format_size, product
 from tcp_eqsat.lang.plan import Kernel, Plan
-from tcp_eqsat.lang.pointful import ZERO, Affine, IndexRange
+from tcp_eqsat.lang.pointful import ZERO, Affine, IndexRange, axis_index
 
 THREADS = 256
 """Threads of a block that has work for as many."""
@@ -140,24 +140,25 @@ def format_launch(launch: Launch) -> str:
 
 
 def serial_nest(nest: Nest) -> Nest:
-    """The same nest with loops that run one iteration after the other.
+    """The same nest with loops that run one iteration after the other, each with an index of its own.
 
     Vectors and copies side by side are ways to run a loop, so they go; so do the places that scratch arrays have for
     them.
     """
     loops = [s for s in walk_statements(nest.body) if isinstance(s, For)]
     positions = {loop.how.position: ZERO for loop in loops if loop.how.position is not None}
-    body = _Serial(positions).body(nest.body)
+    body = _Serial(positions, set()).body(nest.body)
     if not positions:
         return replace(nest, body=body)
-    sizes = _scratch_sizes(body, {loop.index: loop.extent for loop in loops})
+    sizes = _scratch_sizes(body)
     arrays = tuple(
         replace(a, size=sizes[a.name]) if a.access is Access.SCRATCH and a.name in sizes else a for a in nest.arrays)
     return replace(nest, arrays=arrays, body=body)
 
 
-def _scratch_sizes(body: Body, extents: Mapping[int, Size]) -> dict[str, Size]:
+def _scratch_sizes(body: Body) -> dict[str, Size]:
     """One more than the greatest offset that is stored to, by array."""
+    extents = {s.index: s.extent for s in walk_statements(body) if isinstance(s, For)}
     sizes: dict[str, Size] = {}
     for statement in walk_statements(body):
         if isinstance(statement, Store):
@@ -167,10 +168,11 @@ def _scratch_sizes(body: Body, extents: Mapping[int, Size]) -> dict[str, Size]:
 
 
 class _Serial:
-    """Rewrites statements; values that depend on no position stay as they are."""
+    """Rewrites statements with some indices replaced; `taken` are the indices that loops have so far."""
 
-    def __init__(self, positions: Mapping[int, Affine]) -> None:
-        self.positions = positions
+    def __init__(self, replaced: Mapping[int, Affine], taken: set[int]) -> None:
+        self.replaced = replaced
+        self.taken = taken
         self.done: dict[int, Value] = {}
 
     def body(self, body: Body) -> Body:
@@ -179,7 +181,7 @@ class _Serial:
     def _statement(self, statement: Statement) -> Body:
         match statement:
             case For(index, extent, inner):
-                return (For(index, extent, self.body(inner), SERIAL),)
+                return (self._loop(index, extent, inner),)
             case Each(_, inner):
                 return self.body(inner)
             case Fold(accumulators, inner):
@@ -194,14 +196,22 @@ class _Serial:
                 return (Store(array, self._index(offset), self._value(value)),)
         assert_never(statement)
 
+    def _loop(self, index: int, extent: Size, body: Body) -> For:
+        new, inside = index, self
+        if index in self.taken:
+            new = max(self.taken) + 1
+            inside = _Serial({**self.replaced, index: axis_index(new)}, self.taken)
+        self.taken.add(new)
+        return For(new, extent, inside.body(body), SERIAL)
+
     def _index(self, index: Affine) -> Affine:
-        return index.substitute(self.positions) if self.positions else index
+        return index.substitute(self.replaced) if self.replaced else index
 
     def _range(self, r: IndexRange) -> IndexRange:
         return IndexRange(self._index(r.index), r.lower, r.upper)
 
     def _value(self, root: Value) -> Value:
-        if not self.positions:
+        if not self.replaced:
             return root
         for value in walk_values(root):
             if id(value) not in self.done:
