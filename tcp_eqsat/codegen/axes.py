@@ -59,8 +59,12 @@ def share(graph: Graph, outputs: tuple[Output, ...]) -> Kernel:
 
 def _variety(graph: Graph, outputs: tuple[Output, ...]) -> int:
     """How many different axes and folds there are."""
-    binders = [o.axes for o in outputs] + [fold.axes for fold in graph.folds.values()]
-    return len({axis for binder in binders for axis in binder}) + len(graph.folds)
+    return len({axis for binder in _binders(graph, outputs) for axis in binder}) + len(graph.folds)
+
+
+def _binders(graph: Graph, outputs: tuple[Output, ...]) -> list[tuple[int, ...]]:
+    """What binds axes: outputs and folds."""
+    return [o.axes for o in outputs] + [fold.axes for fold in graph.folds.values()]
 
 
 def _shared_names(graph: Graph, outputs: tuple[Output, ...]) -> dict[int, int]:
@@ -68,9 +72,15 @@ def _shared_names(graph: Graph, outputs: tuple[Output, ...]) -> dict[int, int]:
     names: dict[int, int] = {}
     settled: set[Access] = set()
     bound = frozenset(axis for fold in graph.folds.values() for axis in fold.axes)
+    uses = collections.Counter(axis for binder in _binders(graph, outputs) for axis in binder)
+
+    def own(axes: tuple[int, ...]) -> frozenset[int]:
+        """The axes that nothing else binds: only they may get other names."""
+        return frozenset(axis for axis in axes if uses[axis] == 1)
+
     for output in sorted(outputs, key=lambda o: -len(o.axes)):
         accesses = _accesses(graph, output.value)
-        names |= _match(graph, output.axes, accesses, settled, wild=bound, forbidden=bound)
+        names |= _match(graph, own(output.axes), accesses, settled, bound, bound | frozenset(output.axes))
         settled |= _renamed(accesses, names)
     settled = _renamed({access for o in outputs for access in _own_accesses(o.value)}, names)
     for fold in graph.reachable_folds(*(o.value for o in outputs)):
@@ -79,7 +89,7 @@ def _shared_names(graph: Graph, outputs: tuple[Output, ...]) -> dict[int, int]:
         accesses = _renamed(_accesses(graph, fold.body), names)
         inside = frozenset(
             names.get(axis, axis) for inner in graph.reachable_folds(fold.body) for axis in inner.axes)
-        names |= _match(graph, fold.axes, accesses, settled, inside, _forbidden(graph, fold, names))
+        names |= _match(graph, own(fold.axes), accesses, settled, inside, _forbidden(graph, fold, names))
         settled = _renamed(settled | _own_accesses(fold.body), names)
     return names
 
@@ -109,7 +119,7 @@ def _forbidden(graph: Graph, fold: FoldValue, names: dict[int, int]) -> frozense
     return frozenset(current)
 
 
-def _match(graph: Graph, axes: tuple[int, ...], accesses: set[Access], settled: set[Access],
+def _match(graph: Graph, axes: frozenset[int], accesses: set[Access], settled: set[Access],
            wild: frozenset[int], forbidden: frozenset[int]) -> dict[int, int]:
     """New names for `axes` under which most of `accesses` are among the settled ones; empty if none are.
 
@@ -119,7 +129,7 @@ def _match(graph: Graph, axes: tuple[int, ...], accesses: set[Access], settled: 
     for array, offset in accesses:
         for other_array, other in settled:
             if array == other_array and offset.offset == other.offset and len(offset.terms) == len(other.terms):
-                found = _correspondence(graph, frozenset(axes), wild, offset, other)
+                found = _correspondence(graph, axes, wild, offset, other)
                 if found and forbidden.isdisjoint(found.values()):
                     votes[tuple(sorted(found.items()))] += 1
     if not votes:
@@ -158,7 +168,7 @@ def coalesce(graph: Graph, outputs: tuple[Output, ...]) -> Kernel:
     That is: the index's coefficient of the outer axis is its coefficient of the inner one times the inner extent.
     """
     indices = all_indices(graph, outputs)
-    binders = [o.axes for o in outputs] + [f.axes for f in graph.folds.values()]
+    binders = _binders(graph, outputs)
     coefficients = [dict(index.terms) for index in indices]
     extents = dict(graph.extents)
     live = {axis for binder in binders for axis in binder}

@@ -105,24 +105,24 @@ class _Scheduler:
         self.target = target
         self.scratch: list[Array] = []
         self.tile = NO_TILE
+        self.top = Scope()  # what is known outside all loops
         self.open: dict[int, How] = {}  # the open loops
         self.positions: dict[int, int] = {}  # position indices asked for, by axis
         self.lets = 0
 
     def nest(self, group: list[Output]) -> list[Statement]:
         order = _domain_order(self.graph, group)
-        leaves = self._place((), [Task(order, o.value, o.array, o.offset) for o in group], Scope()).leaves
+        leaves = self._place((), [Task(order, o.value, o.array, o.offset) for o in group], self.top).leaves
         self.tile = choose_tile(self.graph, order, leaves, self.target)
         order = self.tile.order or order
         tasks = [
             Task(tuple(a for a in order if a in o.axes), o.value, o.array, o.offset) for o in group]
-        return self._block((), tasks, Scope())
+        return self._block((), tasks, self.top)
 
     # Blocks
 
     def _block(self, bound: tuple[int, ...], tasks: list[Task], scope: Scope) -> list[Statement]:
-        """What happens inside the loops over `bound`."""
-        scope = scope.copy()
+        """What happens inside the loops over `bound`; `scope` learns what is computed there."""
         statements: list[Statement] = []
         stages = self._place(bound, tasks, scope).stages()
         tiled = 1 + max((n for n, stage in enumerate(stages) if stage.contracts), default=-1)
@@ -131,7 +131,7 @@ class _Scheduler:
         how = self.open[bound[-1]] if bound else SERIAL
         if tiled and how.copies > 1 and how.lanes == 1 and not any(stage.folds for stage in stages[:tiled]):
             self.open[bound[-1]] = replace(how, copies=1)
-            statements.append(Each(bound[-1], tuple(self._rest(bound, stages[tiled:], tasks, scope))))
+            statements.append(Each(bound[-1], tuple(self._rest(bound, stages[tiled:], tasks, scope.copy()))))
             self.open[bound[-1]] = how
         else:
             statements += self._rest(bound, stages[tiled:], tasks, scope)
@@ -162,7 +162,7 @@ class _Scheduler:
         lets = self._hoist(bound, tasks, scope)
         how = self._how(bound, axis, tasks, scope)
         self.open[axis] = how
-        body = self._block((*bound, axis), [t.inside() for t in tasks], scope)
+        body = self._block((*bound, axis), [t.inside() for t in tasks], scope.copy())
         del self.open[axis]
         how = replace(how, position=self.positions.pop(axis, None))
         return lets, For(axis, self.graph.extents[axis], tuple(body), how)
