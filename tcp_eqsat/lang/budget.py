@@ -13,6 +13,7 @@ class Budget:
 
     seconds     wall-clock time, a safety net
     nodes       e-nodes that an e-graph may hold
+    growth      e-nodes that it may hold for each of the program (small programs may have 2,000)
     iterations  rounds of rewriting in each phase
     steps       moves that the search for kernels may evaluate
 
@@ -21,11 +22,16 @@ class Budget:
 
     seconds: float = 10.0
     nodes: int = 200_000
+    growth: float = 8.0
     iterations: int = 30
     steps: int = 20_000
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "nodes", "iterations", "steps"):
+        for name in ("seconds", "nodes", "growth", "iterations", "steps"):
             found = getattr(self, name)
             if not found > 0:
                 raise ArgumentError(f"budget {name} must be positive, got {found}")
+
+    def node_limit(self, program: int) -> int:
+        """The e-nodes that an e-graph may hold that began with `program`."""
+        return min(self.nodes, max(2_000, int(self.growth * program)))

@@ -59,7 +59,8 @@ class _Reader:
 
     def fail(self, required: str) -> ParseError:
         found = repr(self.token) if self.token else "the end"
-        return ParseError(f"size {self.text!r}: expected {required}, got {found}", self.place())
+        shown = self.text if len(self.text) <= 60 else f"{self.text[:60]}..."
+        return ParseError(f"size {shown!r}: expected {required}, got {found}", self.place())
 
     def take(self, *tokens: str) -> str | None:
         """The current token if it is one of `tokens`, which is then passed."""

@@ -55,7 +55,10 @@ def parse(text: str, file: str = "<text>") -> Program:
     functions: dict[str, Function] = {}
     while source.token.kind != "end":
         place = source.place
-        function = _FunctionReader(source).read()
+        try:
+            function = _FunctionReader(source).read()
+        except TcpError as error:
+            raise error.at(source.place) from None
         if function.name in functions:
             raise ParseError(f"function @{function.name} is defined twice", place)
         functions[function.name] = function
@@ -86,8 +89,8 @@ class _FunctionReader:
         parameters = self._parameters(values)
         source.expect("->")
         stated = self._result_types()
-        if source.take("where"):
-            self._skip_where()
+        if source.at("where") and self.body:
+            source.position = self.body
         self.locations: dict[Node, Location] = {}
         self.names: dict[Node, str] = {node: name for name, node in values.items()}
         results = self._body(values, top=True)
@@ -102,13 +105,14 @@ class _FunctionReader:
     def _scan_where(self) -> tuple[Guard, ...]:
         """Read the where clause ahead, so that symbols have their ranges when types are read."""
         source, start = self.source, self.source.position
-        depth = 0
+        depth = self.body = 0
         guards: tuple[Guard, ...] = ()
         while source.token.kind != "end" and not (depth == 0 and source.at("{")):
             depth += source.at("(", "[") - source.at(")", "]")
             if depth == 0 and source.at("where"):
                 source.next()
                 guards = self._where()
+                self.body = source.position
                 break
             source.next()
         source.position = start
@@ -118,16 +122,13 @@ class _FunctionReader:
         source = self.source
         pending: list[tuple[Token, Token, Token, Token]] = []
         while True:
-            first = source.token
             if self._is_range():
                 self._range()
             else:
-                left = self._size_tokens("==")
+                left = self._size_tokens("==", ",", "{")
                 source.expect("==")
                 right = self._size_tokens(",", "{")
                 pending.append((*left, *right))
-            if first is source.token:
-                raise source.error("a range such as b in [1, 512] or an equality of sizes is required")
             if not source.take(","):
                 break
         for name, (place, lower, upper, divisor) in self.ranges.items():
@@ -160,10 +161,6 @@ class _FunctionReader:
             source.expect("==")
             self._integer()
         self.ranges[name] = place, lower, upper, divisor
-
-    def _skip_where(self) -> None:
-        while not self.source.at("{"):
-            self.source.next()
 
     def _integer(self) -> int:
         token = self.source.expect_kind("number", "an integer")
@@ -254,7 +251,11 @@ class _FunctionReader:
             source.expect(":")
             if name in values:
                 raise ParseError(f"parameter %{quoted(name)} is defined twice", place)
-            values[name] = builders.parameter(name, len(parameters), self._tensor_type())
+            type_ = self._tensor_type()
+            try:
+                values[name] = builders.parameter(name, len(parameters), type_)
+            except TcpError as error:
+                raise error.at(place) from None
             parameters.append(values[name])
             if not source.take(","):
                 break
@@ -556,7 +557,11 @@ class _FunctionReader:
         return Node.make(OPS["view"], (x,), ViewAttributes(labels, extents))
 
     def _read_reduce(self, values: dict[str, Node]) -> Node:
-        operation = scalar_op_named(self.source.expect_kind("name", "a scalar operation").text)
+        place = self.source.place
+        try:
+            operation = scalar_op_named(self.source.expect_kind("name", "a scalar operation").text)
+        except UnknownName as error:
+            raise error.at(place) from None
         (x,), (labels,), extents, rank = self._indexed(values, 1)
         return Node.make(OPS["reduce"], (x,), ReduceAttributes(operation, labels, extents, rank))
 
