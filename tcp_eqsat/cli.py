@@ -30,12 +30,13 @@ class Emit(enum.StrEnum):
     LOOPS = "loops"
     LLVM = "llvm"
     ASM = "asm"
+    PTX = "ptx"
 
 
 File = Annotated[Path, typer.Argument(help="A program: .tcp text or MLIR.", show_default=False)]
 Entry = Annotated[str | None, typer.Option("--entry", help="The function (default: main, or the first).")]
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="A size, as b=32; may be repeated.")]
-Target = Annotated[str, typer.Option("--target", help="cpu.")]
+Target = Annotated[str, typer.Option("--target", help="cpu, ptx, or ptx:SM as in ptx:sm_90.")]
 Tier = Annotated[str, typer.Option("--numerics", help="exact, reassociate, finite, approximate.")]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="Cores to use.")]
 Budgets = Annotated[list[str] | None, typer.Option("--budget", help="A limit, as nodes=50000; may be repeated.")]
@@ -182,17 +183,23 @@ def optimize(
     output: Annotated[Path | None, typer.Option("-o", help="Where to write it (default: standard output).")] = None,
     as_json: Json = False, debug: Debug = False,
 ) -> None:
-    """Optimise a program and print the result: its program, kernels, loops, LLVM IR or assembly."""
+    """Optimise a program and print the result: its program, kernels, loops, LLVM IR, assembly or PTX."""
+    from tcp_eqsat.codegen.target import PTX, is_ptx
     from tcp_eqsat.pipeline import compile as compile_program
     from tcp_eqsat.pipeline import optimize as optimize_program
     from tcp_eqsat.run import check_dims, read_timed
 
     dims = _numbers(dim, "--dim")
+    if emit is Emit.PTX and target == "cpu":
+        target = PTX
     options: dict[str, Any] = {
         "entry": entry, "target": target, "numerics": numerics, "budget": _budget(budget), "sizes": dims}
     program, read_seconds = read_timed(file)
     check_dims(program.function(entry), dims)
-    if emit in (Emit.LOOPS, Emit.LLVM, Emit.ASM):
+    if emit in (Emit.LOOPS, Emit.LLVM, Emit.ASM, Emit.PTX) and is_ptx(target):
+        best = optimize_program(program, **options)
+        report, text = best.report, _ptx_text(best, target, emit)
+    elif emit in (Emit.LOOPS, Emit.LLVM, Emit.ASM):
         compiled = compile_program(program, threads=threads, **options)
         report, best = compiled.report, compiled.optimized
         text = {Emit.LOOPS: compiled.code.loops, Emit.LLVM: compiled.code.llvm,
@@ -216,6 +223,17 @@ def optimize(
         print(text, end="")
     else:
         _show_report(report)
+
+
+def _ptx_text(best: Any, target: str, emit: Emit) -> str:
+    from tcp_eqsat.codegen.ptx import emit_plan
+    from tcp_eqsat.codegen.target import ptx_target
+
+    if emit is Emit.ASM:
+        raise ArgumentError(f"--emit asm requires target cpu, got {target}; --emit ptx prints what {target} has")
+    artifact = emit_plan(best.plan, ptx_target(target))
+    texts = {Emit.LOOPS: artifact.loops, Emit.LLVM: artifact.llvm}
+    return texts.get(emit) or "".join(f"// {line}\n" for line in artifact.launch_plan.splitlines()) + artifact.text
 
 
 def _program_text(best: Any) -> str:

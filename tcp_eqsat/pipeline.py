@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from tcp_eqsat.codegen.call import callable_class
 from tcp_eqsat.codegen.compile import CompiledFunction, compile_plan
-from tcp_eqsat.codegen.target import host_target
+from tcp_eqsat.codegen.ptx import PtxArtifact, emit_plan
+from tcp_eqsat.codegen.target import host_target, is_ptx, ptx_target
 from tcp_eqsat.egraph import Saturation, saturate
 from tcp_eqsat.errors import ArgumentError, ParseError, UnknownName
-from tcp_eqsat.extract import Extraction, baseline, extract, load_cost_model
+from tcp_eqsat.extract import Extraction, MachineModel, baseline, extract, load_cost_model
 from tcp_eqsat.frontends import mlir
 from tcp_eqsat.lang import reference as lang_reference
 from tcp_eqsat.lang import text
@@ -34,7 +35,7 @@ from tcp_eqsat.lang.tiers import Numerics, Permissions, permissions
 from tcp_eqsat.report import Report
 from tcp_eqsat.rules import RuleSet, default
 
-TARGETS = ("cpu",)
+TARGETS = ("cpu", "ptx")
 
 # Reading
 
@@ -131,9 +132,7 @@ def _optimize(
     function: Function, target: str, granted: Permissions, rules: RuleSet, constants: Mapping[str, np.ndarray],
     budget: Budget, sizes: Mapping[str, int], watch: _Stopwatch,
 ) -> Optimized:
-    if target not in TARGETS:
-        raise UnknownName(f"unknown target {target!r}; known are {', '.join(TARGETS)}")
-    cost_model = load_cost_model(target)
+    cost_model = _cost_model(target)
     with watch.stage("refine"):
         frozen = freeze(function, constants)
         refinement = refine_axes(expanded(frozen))
@@ -146,6 +145,15 @@ def _optimize(
             parameter_types=refinement.parameter_types, result_types=refinement.result_types)
     report = Report.of(frozen, granted, saturation.report, before, best, watch.seconds)
     return Optimized(_restored(refinement, best), best.plan, report, saturation)
+
+
+def _cost_model(target: str) -> MachineModel:
+    """What programs cost on the target. PTX is costed as the CPU, for want of a model of GPUs."""
+    if is_ptx(target):
+        ptx_target(target)
+    elif target not in TARGETS:
+        raise UnknownName(f"unknown target {target!r}; known are {', '.join(TARGETS)}")
+    return load_cost_model("cpu")
 
 
 def expanded(function: Function) -> Function:
@@ -196,20 +204,46 @@ class Compiled:
         return f"<compiled {self.function}: {self.report.kernels} kernels>"
 
 
+@overload
+def compile(
+    program: Program | Function, *, entry: str | None = None, target: Literal["cpu"] = "cpu",
+    numerics: Numerics = "exact", rules: RuleSet | None = None, constants: Mapping[str, np.ndarray] | None = None,
+    budget: Budget | None = None, sizes: Mapping[str, int] | None = None, threads: int = 1, sm: None = None,
+) -> Compiled: ...
+@overload
+def compile(
+    program: Program | Function, *, entry: str | None = None, target: Literal["ptx"],
+    numerics: Numerics = "exact", rules: RuleSet | None = None, constants: Mapping[str, np.ndarray] | None = None,
+    budget: Budget | None = None, sizes: Mapping[str, int] | None = None, threads: int = 1, sm: str | None = None,
+) -> PtxArtifact: ...
+@overload
+def compile(
+    program: Program | Function, *, entry: str | None = None, target: str,
+    numerics: Numerics = "exact", rules: RuleSet | None = None, constants: Mapping[str, np.ndarray] | None = None,
+    budget: Budget | None = None, sizes: Mapping[str, int] | None = None, threads: int = 1, sm: str | None = None,
+) -> Compiled | PtxArtifact: ...
 def compile(
     program: Program | Function, *, entry: str | None = None, target: str = "cpu", numerics: Numerics = "exact",
     rules: RuleSet | None = None, constants: Mapping[str, np.ndarray] | None = None, budget: Budget | None = None,
-    sizes: Mapping[str, int] | None = None, threads: int = 1,
-) -> Compiled:
+    sizes: Mapping[str, int] | None = None, threads: int = 1, sm: str | None = None,
+) -> Compiled | PtxArtifact:
     """A native function of NumPy arrays for a program; arguments are those of `optimize`.
 
-    One compiled function serves every size in the range of its symbols. Raises what `optimize` raises, and
-    TargetError where the processor can't run what TCP_EQSAT_CPU asks for.
+    One compiled function serves every size in the range of its symbols. The target `ptx` gives an artifact for a GPU
+    (text and launches) in place of a function, for the architecture `sm` ("sm_90"; also as `ptx:sm_90`). Raises what
+    `optimize` raises, and TargetError where the processor can't run what TCP_EQSAT_CPU asks for, where the
+    architecture is unknown, and where an operation has no form in PTX.
     """
     if not isinstance(threads, int) or threads < 1:
         raise ArgumentError(f"threads must be at least 1, got {threads}")
+    if sm is not None and not is_ptx(target):
+        raise ArgumentError(f"sm names the architecture of target ptx, and the target is {target}")
     function = _function(program, entry)
     granted, chosen, limits = permissions(numerics), default if rules is None else rules, budget or Budget()
+    if is_ptx(target):
+        architecture = ptx_target(target, sm)
+        found = _optimize(function, target, granted, chosen, constants or {}, limits, sizes or {}, _Stopwatch())
+        return emit_plan(found.plan, architecture)
 
     def build(frozen: Mapping[str, np.ndarray]) -> Compiled:
         watch = _Stopwatch()

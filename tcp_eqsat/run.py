@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tcp_eqsat import pipeline
+from tcp_eqsat.codegen.target import is_ptx
 from tcp_eqsat.compare import Comparison, compare
 from tcp_eqsat.errors import ArgumentError
 from tcp_eqsat.lang.binding import bind_symbols
@@ -71,6 +72,8 @@ def run_program(
 
     Raises TcpError children for unusable files and arguments.
     """
+    if is_ptx(target):
+        raise ArgumentError(f"target {target} gives text, which can't be run here; `optimize --emit ptx` prints it")
     program, read_seconds = read_timed(file)
     function = program.function(entry)
     paths = inputs or {}
@@ -83,6 +86,7 @@ def run_program(
     arrays = random_arrays(function, sizes, seed, given)
     compiled = pipeline.compile(
         function, target=target, numerics=numerics, threads=threads, budget=budget, sizes=sizes)
+    assert isinstance(compiled, pipeline.Compiled)
     returned = compiled(*arrays)
     times = []
     for _ in range(repeat):
