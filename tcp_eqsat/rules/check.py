@@ -62,12 +62,15 @@ class _Tally:
 
 
 def check(rule: Rule, *, seed: int = 0, matches: int = MATCHES, attempts: int = ATTEMPTS) -> Verdict:
-    """Whether a rule holds, in each of its directions. Deterministic for a seed."""
+    """Whether a rule holds, in each of its directions. Deterministic for a seed.
+
+    A sample is drawn at most `attempts` times for each pattern of the left side.
+    """
     tally = _Tally()
     fewest = matches
     for direction in rule.directions():
         before = tally.matches
-        _Direction(direction, seed, tally).run(matches, attempts)
+        _Direction(direction, seed, tally).run(matches, attempts * len(direction.lefts))
         fewest = min(fewest, tally.matches - before)
     enumerated = 0
     if not tally.counterexamples:

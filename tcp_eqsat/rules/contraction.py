@@ -31,6 +31,7 @@ from tcp_eqsat.rules.maps import (
     with_size,
 )
 from tcp_eqsat.rules.pattern import (
+    Pattern,
     concatenate,
     contract,
     int_variables,
@@ -42,14 +43,15 @@ from tcp_eqsat.rules.pattern import (
     view,
 )
 from tcp_eqsat.rules.reduction import axis_label, kept_along, part_extents
-from tcp_eqsat.rules.rule import Phase, RuleSet, rule
+from tcp_eqsat.rules.rule import Phase, Rule, RuleSet, rule
 
 SIMPLIFY = Phase.SIMPLIFY
 
 x, y, z, g = variables("x y z g")
 a, b, c = variables("a b c")
+u, v, w = variables("u v w")
 lhs, rhs, m, n = labels_variables("lhs rhs m n")
-e, e2, e3, f, s = shape_variables("e e2 e3 f s")
+e, e2, e3, f, s, s2, s3 = shape_variables("e e2 e3 f s s2 s3")
 j, k, p, q = int_variables("j k p q")
 
 absorption = RuleSet((
@@ -261,23 +263,40 @@ def _siblings(count: int) -> _Siblings:
         starts, limits,
         function("joined_steps", INTS, lambda found, rank, spaces: (1,) * rank, "Steps of 1."))
 
+def _bias_axis(count: int) -> AttributeFunction:
+    """The axis of the siblings' biases that runs along the joined label; none where the biases do not."""
 
-_two, _three = _siblings(2), _siblings(3)
-_shapes2, _shapes3 = (lhs, rhs, k, e, e2), (lhs, rhs, k, e, e2, e3)
-_joined2 = contract(x, concatenate(_two.axis(*_shapes2), a, b), lhs, rhs, _two.extents(*_shapes2), k)
-_joined3 = contract(x, concatenate(_three.axis(*_shapes3), a, b, c), lhs, rhs, _three.extents(*_shapes3), k)
+    def value(along: Labels, lhs: Labels, rhs: Labels, rank: int, *spaces: Shape) -> int | None:
+        found = _merged(lhs, rhs, rank, spaces)
+        return None if found is None or found[1] not in along else along.index(found[1])
 
-siblings = RuleSet((
-    rule("merge_two_siblings", (contract(x, a, lhs, rhs, e, k), contract(x, b, lhs, rhs, e2, k)),
-         tuple(slice_(_joined2, start(*_shapes2), limit(*_shapes2), _two.steps(*_shapes2))
-               for start, limit in zip(_two.starts, _two.limits, strict=True)),
-         when=ordered_originals(a, b),
-         doc="x@A and x@B are parts of x@[A|B]: x is read once, and the weights are joined before the program runs."),
-    rule("merge_three_siblings",
-         (contract(x, a, lhs, rhs, e, k), contract(x, b, lhs, rhs, e2, k), contract(x, c, lhs, rhs, e3, k)),
-         tuple(slice_(_joined3, start(*_shapes3), limit(*_shapes3), _three.steps(*_shapes3))
-               for start, limit in zip(_three.starts, _three.limits, strict=True)),
-         when=ordered_originals(a, b, c), doc="The same for three: q, k and v of an attention block."),
-))
+    return AttributeFunction(f"bias_axis_of_{count}", (INTS, INTS, INTS, INT, *(SHAPE,) * count), INT, value,
+                             "The axis along which the siblings' biases are joined.")
+
+
+def _merges(count: int, word: str) -> tuple[Rule, Rule]:
+    """The rules that merge `count` siblings, without and with biases."""
+    names, spaces, biases = (a, b, c)[:count], (e, e2, e3)[:count], (u, v, w)[:count]
+    sibling, shapes = _siblings(count), (lhs, rhs, k, *(e, e2, e3)[:count])
+    parts = tuple(contract(x, weight, lhs, rhs, space, k) for weight, space in zip(names, spaces, strict=True))
+    extents = sibling.extents(*shapes)
+    joined = contract(x, concatenate(sibling.axis(*shapes), *names), lhs, rhs, extents, k)
+    bias = view(concatenate(_bias_axis(count)(m, *shapes), *biases), m, take(extents, k))
+
+    def cut(whole: Pattern) -> tuple[Pattern, ...]:
+        return tuple(slice_(whole, start(*shapes), limit(*shapes), sibling.steps(*shapes))
+                     for start, limit in zip(sibling.starts, sibling.limits, strict=True))
+
+    return (
+        rule(f"merge_{word}_siblings", parts, cut(joined), when=ordered_originals(*names),
+             doc="x@A and x@B are parts of x@[A|B]: x is read once, and constant weights are joined in advance."),
+        rule(f"merge_{word}_biased_siblings",
+             tuple(part + view(each, m, shape)
+                   for part, each, shape in zip(parts, biases, (s, s2, s3), strict=False)),
+             cut(joined + bias), when=ordered_originals(*names),
+             doc="The same with biases, so that one kernel computes q, k and v of an attention block."))
+
+
+siblings = RuleSet((*_merges(2, "two"), *_merges(3, "three")))
 
 CONTRACTION = absorption + scaling + linearity + grouping + blocks + siblings
