@@ -400,14 +400,23 @@ class _Rewrite:
             return builders.view(x, tuple(labels), shape)
         return builders.reshape(x, shape)
 
-    def _outer_only(self, node: Node, axis: int, sizes: Sequence[Size]) -> Size | None:
-        """The product of an axis's inner atoms where it divides all sizes and is the same all around, else None."""
-        operands = node.operands if node.op.name == "concatenate" else node.operands[:1]
-        inner = [self.boundaries.atoms((n, axis), n.shape[axis])[1:] for n in (node, *operands)]
-        if any(part != inner[0] for part in inner):
-            return None
-        block = product(inner[0])
-        return block if all(exact_divide(n, block) is not None for n in sizes) else None
+    def _blocks(self, node: Node, axis: int, sizes: Sequence[Size]) -> tuple[Size, set[Node]] | None:
+        """The product of an axis's inner atoms, where it divides all sizes and they are the same all around.
+
+        Also the nodes whose whole axis is one such block: they have no atom for the number of blocks.
+        """
+        owners = (node, *(node.operands if node.op.name == "concatenate" else node.operands[:1]))
+        largest = owners[1] if node.op.name == "slice" else node
+        inner = self.boundaries.atoms((largest, axis), largest.shape[axis])[1:]
+        single: set[Node] = set()
+        for owner in owners:
+            atoms = self.boundaries.atoms((owner, axis), owner.shape[axis])
+            if atoms == inner:
+                single.add(owner)
+            elif atoms[1:] != inner:
+                return None
+        block = product(inner)
+        return (block, single) if all(exact_divide(n, block) is not None for n in sizes) else None
 
     def _other(self, node: Node, attributes: object, *operands: Node) -> Node:
         """An operation over its original axes: reshapes around it where they were refined."""
@@ -422,8 +431,10 @@ class _Rewrite:
 
     def _boxed(self, node: Node, x: Node, attributes: SliceAttributes | PadAttributes, *rest: Node) -> Node:
         """Slice or pad: along a cut axis the outermost atom carries the amounts, in units of the inner ones."""
-        (original, *_), cut = node.operands, _cut_axes(node)
+        original, cut = node.operands[0], _cut_axes(node)
         columns: list[list[Size]] = [[], [], []]
+        added: list[int] = []  # axes of size 1 that x gets, and that the result loses
+        dropped: list[int] = []
         for axis, extent in enumerate(original.shape):
             atoms = self.boundaries.atoms((original, axis), extent)
             if isinstance(attributes, SliceAttributes):
@@ -433,23 +444,49 @@ class _Rewrite:
                 amounts = [attributes.low[axis], attributes.high[axis], 0]
                 whole = [[0, 0, 0] for _ in atoms]
             if axis in cut:
-                block = self._outer_only(node, axis, amounts[:2])
-                if block is None or (block != 1 and amounts[2] not in (0, 1)):
+                found = self._blocks(node, axis, amounts[:2])
+                if found is None or (found[0] != 1 and amounts[2] not in (0, 1)):
                     return self._other(node, attributes, x, *rest)
+                block, single = found
                 units = [exact_divide(n, block) for n in amounts[:2]]
                 assert units[0] is not None and units[1] is not None
+                if original in single:
+                    added.append(len(columns[0]))
+                    whole.insert(0, [])
+                if node in single:
+                    dropped.append(len(columns[0]))
                 whole[0] = [units[0], units[1], amounts[2]]
             for part in whole:
                 for column, amount in zip(columns, part, strict=True):
                     column.append(amount)
+        x = _with_units(x, added)
         if isinstance(attributes, SliceAttributes):
             strides = tuple(n for n in columns[2] if isinstance(n, int))
-            return builders.slice_(x, tuple(columns[0]), tuple(columns[1]), strides)
+            return _without_units(builders.slice_(x, tuple(columns[0]), tuple(columns[1]), strides), dropped)
         return builders.pad(x, rest[0], tuple(columns[0]), tuple(columns[1]))
 
     def _concatenate(self, node: Node, attributes: object, *operands: Node) -> Node:
         axis = node.attributes.axis
-        if self._outer_only(node, axis, [x.shape[axis] for x in node.operands]) is None:
+        found = self._blocks(node, axis, [x.shape[axis] for x in node.operands])
+        if found is None:
             return self._other(node, attributes, *operands)
         first = sum(map(len, self.parts(node)[:axis]))
-        return builders.concatenate(operands, first)
+        return builders.concatenate(tuple(
+            _with_units(new, [first]) if x in found[1] else new
+            for x, new in zip(node.operands, operands, strict=True)), first)
+
+
+def _with_units(x: Node, axes: Sequence[int]) -> Node:
+    """The value with axes of size 1 at these places of the result."""
+    kept = [a for a in range(len(x.shape) + len(axes)) if a not in axes]
+    shape: list[Size] = [1] * (len(x.shape) + len(axes))
+    for a, size in zip(kept, x.shape, strict=True):
+        shape[a] = size
+    return builders.view(x, tuple(kept), tuple(shape))
+
+
+def _without_units(x: Node, axes: Sequence[int]) -> Node:
+    """The value without these axes, which have size 1."""
+    kept = [a for a in range(len(x.shape)) if a not in axes]
+    labels = tuple(kept.index(a) if a in kept else -1 for a in range(len(x.shape)))
+    return builders.view(x, labels, tuple(x.shape[a] for a in kept))
