@@ -37,6 +37,8 @@ class _Unequal(Exception):
 class Jitted:
     """A function that compiles itself; see `jit`. `variants` holds what was compiled, newest last."""
 
+    __name__: str
+
     def __init__(self, function: Callable[..., Any], static: frozenset[str], options: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function

@@ -30,6 +30,17 @@ _UFUNCS = {"true_divide": "divide", "absolute": "abs", "power": "pow",
            "rint": "round", "fmax": "maximum", "fmin": "minimum"}
 
 
+def _binary(name: str, reflected: bool = False) -> Callable[[Traced, Operand], Traced]:
+    def method(self: Traced, other: Operand) -> Traced:
+        return elementwise(name, other, self) if reflected else elementwise(name, self, other)
+
+    return method
+
+
+def _unary(name: str) -> Callable[[Traced], Traced]:
+    return lambda self: elementwise(name, self)
+
+
 class Traced:
     """A tensor of the program that is being built. Immutable; `node` is its value in the program."""
 
@@ -100,6 +111,34 @@ class Traced:
     def __repr__(self) -> str:
         return f"Traced({self.node.type})"
 
+    __add__ = _binary("add")
+    __radd__ = _binary("add", reflected=True)
+    __sub__ = _binary("subtract")
+    __rsub__ = _binary("subtract", reflected=True)
+    __mul__ = _binary("multiply")
+    __rmul__ = _binary("multiply", reflected=True)
+    __truediv__ = _binary("divide")
+    __rtruediv__ = _binary("divide", reflected=True)
+    __and__ = _binary("bitwise_and")
+    __rand__ = _binary("bitwise_and", reflected=True)
+    __or__ = _binary("bitwise_or")
+    __ror__ = _binary("bitwise_or", reflected=True)
+    __xor__ = _binary("bitwise_xor")
+    __rxor__ = _binary("bitwise_xor", reflected=True)
+    __lshift__ = _binary("bitwise_left_shift")
+    __rlshift__ = _binary("bitwise_left_shift", reflected=True)
+    __rshift__ = _binary("bitwise_right_shift")
+    __rrshift__ = _binary("bitwise_right_shift", reflected=True)
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    __eq__ = _binary("equal")  # type: ignore[assignment]
+    __ne__ = _binary("not_equal")  # type: ignore[assignment]
+    __neg__ = _unary("negative")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("bitwise_invert")
+
     def __matmul__(self, other: Operand) -> Traced:
         return matmul(self, other)
 
@@ -112,30 +151,6 @@ class Traced:
 
     def __rpow__(self, other: Operand) -> Traced:
         return elementwise("pow", other, self)
-
-
-def _binary(name: str, reflected: bool = False) -> Callable[[Traced, Operand], Traced]:
-    def method(self: Traced, other: Operand) -> Traced:
-        return elementwise(name, other, self) if reflected else elementwise(name, self, other)
-
-    return method
-
-
-def _unary(name: str) -> Callable[[Traced], Traced]:
-    return lambda self: elementwise(name, self)
-
-
-for _dunder, _op in {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "and": "bitwise_and",
-    "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-}.items():
-    setattr(Traced, f"__{_dunder}__", _binary(_op))
-    setattr(Traced, f"__r{_dunder}__", _binary(_op, reflected=True))
-for _dunder, _op in {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal",
-                     "ne": "not_equal"}.items():
-    setattr(Traced, f"__{_dunder}__", _binary(_op))
-for _dunder, _op in {"neg": "negative", "abs": "abs", "invert": "bitwise_invert"}.items():
-    setattr(Traced, f"__{_dunder}__", _unary(_op))
 
 
 # Lifting and broadcasting
@@ -306,7 +321,11 @@ def take_index(node: Node, index: tuple[Any, ...]) -> Node:
     items: list[Any] = []
     for item in index:
         items.extend([slice(None)] * (len(node.shape) - given) if isinstance(item, EllipsisType) else [item])
-    starts, limits, strides, labels, shape = [], [], [], [], []
+    starts: list[Size] = []
+    limits: list[Size] = []
+    strides: list[int] = []
+    labels: list[int] = []
+    shape: list[Size] = []
     axis = 0
     for item in items:
         if item is None:

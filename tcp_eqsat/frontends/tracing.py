@@ -76,7 +76,7 @@ def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: s
     returned = function(*map(Traced, parameters))
     results: tuple[Node, ...] = (
         tuple(map(_result, returned)) if isinstance(returned, (tuple, list)) else (_result(returned),))
-    title = name or getattr(function, "__name__", "main")
+    title: str = name or getattr(function, "__name__", None) or "main"
     title = title if title.isidentifier() else "main"
     return Program({title: Function(title, parameters, results, dict(zip(parameters, names, strict=True)))})
 

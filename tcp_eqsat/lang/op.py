@@ -138,7 +138,7 @@ def map_attribute_sizes(attributes: Any, change: Callable[[Size], Size]) -> Any:
     """Attributes with `change` applied to every size in them."""
     if attributes is None:
         return None
-    names = size_fields(type(attributes))
+    names = size_fields(attributes.__class__)
     if not names:
         return attributes
     changed = {name: map_sizes(getattr(attributes, name), change) for name in names}

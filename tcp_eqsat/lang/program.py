@@ -36,7 +36,7 @@ class TensorData:
         self.array = array
         digest = hashlib.blake2b(f"{self.dtype}{array.shape}".encode(), digest_size=16)
         if array.size:
-            digest.update(memoryview(array).cast("B"))
+            digest.update(array.data.cast("B"))
         self._digest = digest.digest()
 
     @property

@@ -209,7 +209,7 @@ def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
         try:
             array = np.array(value).astype(dtype.numpy)
         except OverflowError:
-            array = np.array(math.inf if value > 0 else -math.inf, dtype.numpy)
+            array = np.array(math.inf if int(value) > 0 else -math.inf, dtype.numpy)
     if np.isnan(array):
         array = np.array(np.nan, dtype.numpy)
     return array.tobytes()

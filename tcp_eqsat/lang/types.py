@@ -91,6 +91,12 @@ def dtype_of(array_dtype: np.dtype) -> DType:
 Shape = tuple[Size, ...]
 
 
+def numbers(shape: Shape) -> tuple[int, ...]:
+    """A shape whose symbols are bound, as plain ints."""
+    assert all(isinstance(size, int) for size in shape), shape
+    return tuple(size for size in shape if isinstance(size, int))
+
+
 def format_shape(shape: Shape) -> str:
     """`[b, 16]`."""
     return f"[{', '.join(map(format_size, shape))}]"

@@ -11,7 +11,7 @@ from tcp_eqsat.lang.ops.labels import check_labels, check_reduced, gather_labels
 from tcp_eqsat.lang.pointful import Apply, Expr, Fold, Operand
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import TensorType, Type
+from tcp_eqsat.lang.types import TensorType, Type, numbers
 
 
 def _infer(operands: tuple[Type, ...], attributes: ContractAttributes) -> TensorType:
@@ -29,21 +29,21 @@ def _reference(attributes: ContractAttributes, result: TensorType, x: np.ndarray
     Products come before sums: NumPy adds up an operand that has a summed label alone before it multiplies, which is
     another value where infinities meet.
     """
-    dtype = result.dtype.numpy
+    dtype, extents = result.dtype.numpy, numbers(attributes.extents)
     if attributes.rank == len(attributes.extents):
-        return np.multiply(*(gather_labels(array, labels, attributes.extents)
+        return np.multiply(*(gather_labels(array, labels, extents)
                              for array, labels in ((x, attributes.lhs), (y, attributes.rhs))))
     terms = [[label for label in labels if label >= 0] for labels in (attributes.lhs, attributes.rhs)]
-    arrays = [array.reshape([attributes.extents[label] for label in term]).astype(
+    arrays = [array.reshape([extents[label] for label in term]).astype(
         np.float64 if result.dtype.is_float else dtype) for array, term in zip((x, y), terms, strict=True)]
     summed = set(range(attributes.rank, len(attributes.extents)))
     if not summed <= {*terms[0]} & {*terms[1]}:
-        product = np.multiply(*(gather_labels(array, tuple(term), attributes.extents)
+        product = np.multiply(*(gather_labels(array, tuple(term), extents)
                                 for array, term in zip(arrays, terms, strict=True)))
         return np.asarray((0 + product.sum(tuple(summed), dtype=product.dtype)).astype(dtype))
     present = tuple(label for label in range(attributes.rank) if label in terms[0] or label in terms[1])
     total = np.einsum(arrays[0], terms[0], arrays[1], terms[1], present, optimize=result.dtype.is_float)
-    return np.asarray(gather_labels(0 + total, present, result.shape).astype(dtype))
+    return np.asarray(gather_labels(0 + total, present, numbers(result.shape)).astype(dtype))
 
 
 def _pointful(attributes: ContractAttributes, operands: tuple[TensorType, ...], result: TensorType) -> Expr:

@@ -32,7 +32,7 @@ from tcp_eqsat.lang.ops.labels import check_labels, gather_labels, label_indices
 from tcp_eqsat.lang.pointful import Affine, Choose, Expr, IndexRange, Operand, axis_index
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import BOOL, TensorType, Type
+from tcp_eqsat.lang.types import BOOL, TensorType, Type, numbers
 
 # View
 
@@ -235,7 +235,7 @@ def _infer_pad(operands: tuple[Type, ...], attributes: PadAttributes) -> TensorT
 
 
 def _pad_reference(attributes: PadAttributes, result: TensorType, x: np.ndarray, value: np.ndarray) -> np.ndarray:
-    padded = np.full(result.shape, value, x.dtype)
+    padded = np.full(numbers(result.shape), value, x.dtype)
     padded[tuple(slice(low, low + size) for low, size in zip(attributes.low, x.shape, strict=True))] = x
     return padded
 

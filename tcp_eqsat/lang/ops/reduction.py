@@ -15,7 +15,7 @@ from tcp_eqsat.lang.pointful import Expr, Fold, Operand
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarOp
 from tcp_eqsat.lang.scalar import scalar_op_named as _op
-from tcp_eqsat.lang.types import TensorType, Type, dtype_of
+from tcp_eqsat.lang.types import TensorType, Type, dtype_of, numbers
 
 
 def _infer(operands: tuple[Type, ...], attributes: ReduceAttributes) -> TensorType:
@@ -32,7 +32,7 @@ def _infer(operands: tuple[Type, ...], attributes: ReduceAttributes) -> TensorTy
 
 
 def _reference(attributes: ReduceAttributes, result: TensorType, array: np.ndarray) -> np.ndarray:
-    whole = gather_labels(array, attributes.labels, attributes.extents)
+    whole = gather_labels(array, attributes.labels, numbers(attributes.extents))
     axes = tuple(range(attributes.rank, whole.ndim))
     return fold_axes(attributes.operation, whole, axes) if axes else whole
 

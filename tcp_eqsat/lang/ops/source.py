@@ -11,7 +11,7 @@ from tcp_eqsat.lang.op import NOT_DIFFERENTIABLE, define_op
 from tcp_eqsat.lang.ops.attributes import ConstantAttributes, IotaAttributes, ParameterAttributes
 from tcp_eqsat.lang.pointful import Expr, Literal, Operand, Position, axis_index
 from tcp_eqsat.lang.scalar import literal
-from tcp_eqsat.lang.types import Kind, TensorType, Type
+from tcp_eqsat.lang.types import Kind, TensorType, Type, numbers
 
 
 def _no_reference(attributes: ParameterAttributes, result: TensorType) -> np.ndarray:
@@ -55,10 +55,10 @@ def _infer_iota(operands: tuple[Type, ...], attributes: IotaAttributes) -> Tenso
 
 
 def _iota_reference(attributes: IotaAttributes, result: TensorType) -> np.ndarray:
-    ramp = np.arange(result.shape[attributes.axis], dtype=np.int64).astype(result.dtype.numpy)
+    ramp = np.arange(numbers(result.shape)[attributes.axis], dtype=np.int64).astype(result.dtype.numpy)
     shape = [1] * result.rank
     shape[attributes.axis] = -1
-    return np.broadcast_to(ramp.reshape(shape), result.shape)
+    return np.broadcast_to(ramp.reshape(shape), numbers(result.shape))
 
 
 iota_op = define_op(

@@ -62,7 +62,7 @@ def _sizes(node: Node) -> Iterable[Any]:
         for inner in walk(node.attributes.region.results):
             yield from _sizes(inner)
     elif node.attributes is not None:
-        for name in size_fields(type(node.attributes)):
+        for name in size_fields(node.attributes.__class__):
             value = getattr(node.attributes, name)
             yield from value if isinstance(value, tuple) else getattr(value, "shape", (value,))
 
