@@ -99,6 +99,7 @@ def declarations(*, strict: bool = False) -> list[str]:
         *(f"(function result_dtype{n} ({' '.join(['String'] * (n + 1))}) String :merge old)" for n in MAPS),
         "(function literal (String String) String :merge old)",
         "(function origin (T) i64 :merge (min old new))",
+        "(function count (Tensors) i64 :merge old)", "(function item (Tensors i64) T :merge old)",
         *(line for table in FOLDS for line in table.declarations),
     ]
     rules = [*_TYPES, *_SPLATS, *_forget_rules(), *(rule for arity in MAPS for rule in _map_rules(arity))]
@@ -133,7 +134,7 @@ def literals(numbers: Mapping[str, Number], dtypes: Iterable[DType]) -> list[str
     """Facts: the bits of the numbers that rules mention, in every dtype of the program that can hold them."""
     lines = []
     for key, value in numbers.items():
-        for dtype in sorted({*dtypes, BOOL}, key=str):
+        for dtype in [BOOL] if isinstance(value, bool) else sorted({*dtypes, BOOL}, key=str):
             try:
                 bits = encode_number(value, dtype)
             except TypeMismatch:
@@ -145,3 +146,19 @@ def literals(numbers: Mapping[str, Number], dtypes: Iterable[DType]) -> list[str
 def origins(numbers: Iterable[int]) -> list[str]:
     """Facts: which values are the program's parameters and constants, in order."""
     return [f"(set (origin (original {number})) {place})" for place, number in enumerate(numbers)]
+
+
+def items(count: int) -> list[str]:
+    """Rules that spread vectors of up to `count` operands into a table.
+
+    Patterns join with the table: egglog evaluates `vec-get` only when a join is done, so that patterns which use it
+    would enumerate all combinations of values first.
+    """
+    rules = []
+    for constructor in constructors().values():
+        if constructor.operands is None:
+            columns = " ".join(f"?c{n}" for n in range(len(constructor.sorts)))
+            term = f"(= ?e ({constructor.name} ?v {columns})) (= ?n (vec-length ?v)) (<= ?n {count})"
+            rules.append(f"{term} => (set (count ?v) ?n)")
+            rules += [f"{term} (= ?x (vec-get ?v {n})) => (set (item ?v {n}) ?x)" for n in range(count)]
+    return [_rule(rule) for rule in rules]

@@ -9,6 +9,7 @@ Python can't type, or types differently from what it replaces, is declined.
 
 from __future__ import annotations
 
+import enum
 import functools
 import itertools
 from collections.abc import Iterable, Mapping
@@ -58,6 +59,32 @@ _CODEC_OF_SORT: Mapping[Sort, Codec] = {
 }
 
 
+class Stage(enum.Enum):
+    """When a rule joins: every stage runs to a fixed point with all rules so far before the next begins.
+
+    SIMPLIFY   the phase of that name
+    STRUCTURE  rules about tensor operations, and algebra that gets shorter: they add little and end by themselves
+    ALGEBRA    laws of scalar operations that keep the size or add to it: together they may go on for ever
+    """
+
+    SIMPLIFY = "simplify"
+    STRUCTURE = "structure"
+    ALGEBRA = "algebra"
+
+
+def stage_of(rule: Rule) -> Stage:
+    """The stage of one direction of a rule."""
+    if rule.phase is Phase.SIMPLIFY:
+        return Stage.SIMPLIFY
+    lefts, rights = _operations(rule.lefts), _operations(rule.rights)
+    structural = any(isinstance(x, Operation) for x in lefts | rights)
+    return Stage.STRUCTURE if structural or len(rights) < len(lefts) else Stage.ALGEBRA
+
+
+def _operations(patterns: Iterable[Pattern]) -> frozenset[Pattern]:
+    return frozenset(x for pattern in patterns for x in pattern.walk() if isinstance(x, (Apply, Operation)))
+
+
 @dataclass(frozen=True)
 class Compiled:
     """Commands of one rule or fact rule.
@@ -67,6 +94,7 @@ class Compiled:
     numbers   numbers that the patterns mention, by key
     facts     names of the facts that the condition asks for
     requires  names of the operations without which nothing matches
+    items     the most operands of an operation with any number of them
     """
 
     name: str
@@ -75,6 +103,7 @@ class Compiled:
     numbers: Mapping[str, Number]
     facts: frozenset[str]
     requires: frozenset[str]
+    items: int
 
 
 @dataclass(frozen=True)
@@ -85,7 +114,7 @@ class CompiledRule(Compiled):
     """
 
     provides: frozenset[str]
-    phase: Phase
+    stage: Stage
     ruleset: str
     asking: str | None
 
@@ -112,7 +141,7 @@ def _compile(rule: Rule, strict: bool) -> CompiledRule:
     rulesets = [f"(ruleset {each})" for each in (ruleset, asking) if each]
     return CompiledRule(
         rule.name, (*rulesets, *commands), table, matcher.numbers, frozenset(matcher.fact_names),
-        operation_names(rule.lefts), operation_names(rule.rights), rule.phase, ruleset, asking)
+        operation_names(rule.lefts), matcher.items, operation_names(rule.rights), stage_of(rule), ruleset, asking)
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -124,7 +153,7 @@ def compile_fact(rule: FactRule, ruleset: str) -> Compiled:
     builder = _Builder(matcher, ((rule.pattern, None),), rule.condition, strict=False)
     _, commands, table = _commands(builder, [f"({fact_table(rule.fact.name)} {root})"], ruleset, ruleset)
     return Compiled(rule.name, tuple(commands), table, matcher.numbers, frozenset(matcher.fact_names),
-                    operation_names((rule.pattern,)))
+                    operation_names((rule.pattern,)), matcher.items)
 
 
 def _commands(builder: _Builder, heads: list[str], ruleset: str, asking: str,
@@ -165,6 +194,7 @@ class _Matcher:
     tensors: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, tuple[Codec, tuple[str, ...]]] = field(default_factory=dict)
     operations: dict[str, str] = field(default_factory=dict)
+    items: int = 0
     _classes: dict[Pattern, str] = field(default_factory=dict)
 
     def match(self, pattern: Pattern) -> str:
@@ -199,8 +229,9 @@ class _Matcher:
                 if constructor.operands is None:
                     items = f"{variable}_items"
                     self.facts.append(f"(= {variable} ({constructor.name} {' '.join((items, *columns))}))")
-                    self.facts.append(f"(= {len(operands)} (vec-length {items}))")
-                    self.facts += [f"(= {x} (vec-get {items} {n}))" for n, x in enumerate(operands)]
+                    self.facts.append(f"(= {len(operands)} (count {items}))")
+                    self.facts += [f"(= {x} (item {items} {n}))" for n, x in enumerate(operands)]
+                    self.items = max(self.items, len(operands))
                 else:
                     self.facts.append(f"(= {variable} {constructor.text(tuple(operands), columns)})")
 

@@ -54,6 +54,14 @@ class Engine:
         """A copy of all tables."""
         return Tables(self, self._guarded(lambda: self._egraph.freeze().functions))
 
+    def push(self) -> None:
+        """Keeps a copy of the state for `pop`; there may be many."""
+        self.run(("(push)",))
+
+    def pop(self) -> None:
+        """Back to the last copy. Values read since then mean nothing any more."""
+        self.run(("(pop)",))
+
     def integer(self, value: Any) -> int:
         return self._egraph.value_to_i64(value)
 

@@ -25,6 +25,7 @@ class Facts:
     declarations  tables and rules of ruleset `analyse`
     tables        what Python decides
     numbers       numbers that the fact rules mention
+    items         the most operands that their patterns give an operation with any number
     lines         facts of the program's large constants
     """
 
@@ -41,6 +42,7 @@ class Facts:
             *(line for each in compiled for line in each.commands),
         ]
         self.tables = [*judges, *(each.table for each in compiled if each.table is not None)]
+        self.items = max((each.items for each in compiled), default=0)
         self.numbers: dict[str, Number] = {key: value for each in compiled for key, value in each.numbers.items()}
         self.lines = [
             f"({fact_table(fact.name)} (Constant {number}))"

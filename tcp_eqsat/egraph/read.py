@@ -13,7 +13,7 @@ import numpy as np
 
 from tcp_eqsat.egraph.columns import Decoder
 from tcp_eqsat.egraph.encode import Encoding, Outside
-from tcp_eqsat.egraph.engine import Engine, Tables
+from tcp_eqsat.egraph.engine import EGraphError, Engine, Tables
 from tcp_eqsat.egraph.schema import CONSTANT, OPAQUE, SCALAR, Constructor, constructors
 from tcp_eqsat.egraph.view import EGraphView, ENode
 from tcp_eqsat.lang.ops.attributes import ConstantAttributes, MapAttributes
@@ -25,16 +25,24 @@ from tcp_eqsat.lang.types import DType, TensorType, Type, dtype_named
 
 
 def read_view(engine: Engine, tables: Tables, decoder: Decoder, encoding: Encoding) -> EGraphView:
-    """The picture of an e-graph."""
+    """The picture of an e-graph. Raises EGraphError where a value of the program has no class.
+
+    egglog 13 may leave rows behind whose operands were merged into another class; the row over the new class is there
+    too, so they are left out.
+    """
     decoder.read(tables)
     rows = _Rows(engine, tables, decoder, encoding.outside)
     values = {decoder.value("i64", inputs[0]): output for inputs, output in tables.rows("original")}
     order = _number(rows, [values[n] for n in range(len(values))])
     numbers = {value: n for n, value in enumerate(order)}
+    lost = [n for n, value in values.items() if value not in numbers]
+    if lost:
+        raise EGraphError(f"egglog lost the class of value {min(lost)}")
     types = rows.types(order)
     classes = tuple(
         tuple(rows.enode(row, numbers, types) for row in sorted(
-            rows.members[value], key=lambda row: _row_key(row, numbers)))
+            (row for row in rows.members[value] if numbers.keys() >= set(row.operands)),
+            key=lambda row: _row_key(row, numbers)))
         for value in order)
     return EGraphView(
         classes, tuple(types[n] for n in range(len(order))),

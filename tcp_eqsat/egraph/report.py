@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tcp_eqsat.rules.rule import Phase
+from tcp_eqsat.egraph.compile_rules import Stage
 
 
 class StopReason(enum.Enum):
@@ -14,7 +14,7 @@ class StopReason(enum.Enum):
 
     SATURATED        no rule has anything to add
     NODE_LIMIT       the rules that were left had nothing to add; others were given up or the e-graph is full
-    ITERATION_LIMIT  the rounds of a phase ran out
+    ITERATION_LIMIT  the rounds of a stage ran out
     TIME_LIMIT       the time ran out; the result may differ from run to run
     FAILED           egglog failed; the result is the program as it was
     """
@@ -28,9 +28,9 @@ class StopReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One round: its phase, the e-nodes after it (also those of known values, which are not kept), and its seconds."""
+    """One round: its stage, the e-nodes after it (also those of known values, which are not kept), and its seconds."""
 
-    phase: Phase
+    stage: Stage
     nodes: int
     seconds: float
 
@@ -47,7 +47,7 @@ class RuleCounts:
     """
 
     name: str
-    phase: Phase
+    stage: Stage
     matches: int
     asked: int
     declined: int

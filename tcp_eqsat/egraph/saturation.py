@@ -1,22 +1,21 @@
 """Equality saturation: rounds of rewriting within a budget, whatever the rules do.
 
-Rules that simplify run first, to a fixed point; then all rules. A round runs them one after the other with a look at
-the size in between. A round that takes the e-graph over its limit is undone: the run is repeated up to that round,
-which goes the same way every time. If the round more than doubled the e-graph, the rule that added most is given up
-and the others go on; if the e-graph filled up bit by bit, that was all.
+Rules join in stages (`compile_rules.Stage`); each stage runs to a fixed point. A round runs the rules one after the
+other with a look at the size in between. A round that takes the e-graph over its limit is undone. If the e-graph was
+at least half full before, that was all; otherwise the rule that added most is given up and the others go on.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tcp_eqsat.egraph import analyses
 from tcp_eqsat.egraph.columns import Decoder
-from tcp_eqsat.egraph.compile_rules import CompiledRule, compile_rule
+from tcp_eqsat.egraph.compile_rules import CompiledRule, Stage, compile_rule
 from tcp_eqsat.egraph.deferred import Answers, Memo
 from tcp_eqsat.egraph.encode import Encoding, encode
 from tcp_eqsat.egraph.engine import EGraphError, Engine
@@ -28,7 +27,7 @@ from tcp_eqsat.egraph.view import EGraphView, program_view
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.tiers import Permissions
-from tcp_eqsat.rules.rule import Phase, Rule
+from tcp_eqsat.rules.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -55,21 +54,15 @@ def saturate(function: Function, rules: Iterable[Rule], permissions: Permissions
                    for each in compile_rule(rule, strict=strict)]
         loaded, names = _reachable(granted, encoding.names)
         idle = tuple(each.name for each in granted if each not in loaded)
-    course = _Course({}, budget.iterations * len(Phase))
-    memo: Memo = {}
-    while True:
-        try:
-            view, report = _Run(encoding, loaded, names, course, budget, clock, memo, strict).result()
-            return Saturation(view, replace(report, idle=idle))
-        except _Overflow as overflow:
-            course = overflow.course
-        except EGraphError as error:
-            if strict:
-                raise
-            view = program_view(function)
-            return Saturation(view, SaturationReport(
-                StopReason.FAILED, (), (), idle, view.size, view.size, len(view.classes), dict(clock.seconds),
-                str(error)))
+    try:
+        view, report = _Run(encoding, loaded, names, budget, clock, strict).result()
+    except EGraphError as error:
+        if strict:
+            raise
+        view = program_view(function)
+        report = SaturationReport(
+            StopReason.FAILED, (), (), (), view.size, view.size, len(view.classes), dict(clock.seconds), str(error))
+    return Saturation(view, replace(report, idle=idle))
 
 
 def _reachable(rules: Sequence[CompiledRule], names: frozenset[str]) -> tuple[list[CompiledRule], frozenset[str]]:
@@ -102,43 +95,31 @@ class _Clock:
             self.seconds[name] += time.perf_counter() - start
 
 
-@dataclass(frozen=True)
-class _Course:
-    """What earlier attempts taught: the round from which a rule no longer runs, and the number of rounds to run."""
-
-    banned: Mapping[str, int]
-    rounds: int
-
-
 class _Overflow(Exception):
-    """The e-graph is over its limit; `course` avoids that."""
-
-    def __init__(self, course: _Course) -> None:
-        super().__init__(course)
-        self.course = course
+    """The e-graph is over its limit."""
 
 
 class _Run:
-    """One saturation in one e-graph, on a course."""
+    """One saturation in one e-graph."""
 
-    def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], names: frozenset[str], course: _Course,
-                 budget: Budget, clock: _Clock, memo: Memo, strict: bool) -> None:
+    def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], names: frozenset[str], budget: Budget,
+                 clock: _Clock, strict: bool) -> None:
         self._encoding = encoding
         self._rules = rules
-        self._course = course
-        self._budget = budget
+        self._rounds = budget.iterations
         self._clock = clock
         self._names = tuple(constructors())
         self._matches: Counter[str] = Counter()
         self._added: Counter[str] = Counter()
+        self._dropped: set[str] = set()
         self._iterations: list[Iteration] = []
         self._is_cut = False
         self._engine = Engine()
-        self._decoder = Decoder(self._engine)
         facts = Facts(frozenset(fact for each in rules for fact in each.facts), names, encoding)
         with clock.part("load"):
             self._engine.run([
                 *declarations(), *analyses.declarations(strict=strict), *facts.declarations,
+                *analyses.items(max((facts.items, *(each.items for each in rules)))),
                 *analyses.result_dtypes(encoding.dtypes),
                 *analyses.literals(
                     facts.numbers | {key: value for each in rules for key, value in each.numbers.items()},
@@ -146,63 +127,77 @@ class _Run:
                 *(line for each in rules for line in each.commands),
                 *encoding.lines, *analyses.origins(encoding.origins), *facts.lines,
             ])
-        self._answers = Answers(
-            self._engine, self._decoder,
-            [*analyses.FOLDS, *facts.tables, *(each.table for each in rules if each.table is not None)], memo)
+        self._tables = (
+            *analyses.FOLDS, *facts.tables, *(each.table for each in rules if each.table is not None))
+        self._memo: Memo = {}
+        self._decoder = Decoder(self._engine)
+        self._answers = Answers(self._engine, self._decoder, self._tables, self._memo)
+        self._analyse()
+        self._before = self._size()
+        self._limit = budget.node_limit(self._before)
 
     def result(self) -> tuple[EGraphView, SaturationReport]:
-        """Runs all phases. Raises _Overflow, EGraphError."""
-        self._analyse()
-        before = self._size()
-        reason = StopReason.NODE_LIMIT if before > self._budget.nodes else self._phases()
+        """Runs all stages. Raises EGraphError."""
+        reason = StopReason.NODE_LIMIT if self._before > self._limit else self._stages()
         with self._clock.part("read"):
             view = read_view(self._engine, self._engine.freeze(), self._decoder, self._encoding)
         return view, SaturationReport(
-            reason, tuple(self._iterations), tuple(map(self._counts, self._rules)), (), before, view.size,
+            reason, tuple(self._iterations), tuple(map(self._counts, self._rules)), (), self._before, view.size,
             len(view.classes), dict(self._clock.seconds))
 
-    def _phases(self) -> StopReason:
-        """All phases, in order; a phase that runs out of rounds makes way for the next."""
+    def _stages(self) -> StopReason:
+        """All stages, in order; one that runs out of rounds makes way for the next."""
         reasons = []
-        for phase in Phase:
-            reasons.append(self._phase(phase))
+        for stage in Stage:
+            reasons.append(self._stage(stage))
             if reasons[-1] in (StopReason.TIME_LIMIT, StopReason.NODE_LIMIT):
                 return reasons[-1]
-        if self._course.banned:
+        if self._dropped:
             return StopReason.NODE_LIMIT
         return StopReason.ITERATION_LIMIT if StopReason.ITERATION_LIMIT in reasons else StopReason.SATURATED
 
-    def _phase(self, phase: Phase) -> StopReason:
+    def _stage(self, stage: Stage) -> StopReason:
         """Rounds until nothing changes or a limit is reached."""
-        for _ in range(self._budget.iterations):
-            if len(self._iterations) == self._course.rounds:
-                return StopReason.NODE_LIMIT
+        for _ in range(self._rounds):
             start = time.perf_counter()
-            changed = self._round(phase)
-            self._iterations.append(Iteration(phase, self._size(), time.perf_counter() - start))
-            if self._is_cut:
+            before = self._size()
+            added: Counter[str] = Counter()
+            self._engine.push()
+            try:
+                changed = self._round(stage, added)
+            except _Overflow:
+                self._undo()
+                if 2 * before > self._limit:
+                    return StopReason.NODE_LIMIT
+                self._dropped.add(max(added, key=lambda name: added[name]))
+                changed = True
+            else:
+                self._added += added
+            self._iterations.append(Iteration(stage, self._size(), time.perf_counter() - start))
+            if self._is_cut or self._clock.is_over:
                 return StopReason.TIME_LIMIT
             if not changed:
                 return StopReason.SATURATED
         return StopReason.ITERATION_LIMIT
 
-    def _round(self, phase: Phase) -> bool:
-        """The rules of this phase and, before them, those of earlier phases, each once; whether anything changed."""
-        number = len(self._iterations)
-        before = self._size()
-        added: Counter[str] = Counter()
+    def _undo(self) -> None:
+        """Back to the state before the round. What egglog's values mean has to be read again."""
+        self._engine.pop()
+        self._decoder = Decoder(self._engine)
+        self._answers = Answers(self._engine, self._decoder, self._tables, self._memo)
+
+    def _round(self, stage: Stage, added: Counter[str]) -> bool:
+        """The rules of all stages so far, each once; whether anything changed. `added` counts e-nodes by rule."""
         changed = False
-        for each in Phase:
-            active = [rule for rule in self._rules
-                      if rule.phase is each and number < self._course.banned.get(rule.name, number + 1)]
-            changed |= self._group(active, added, number, before)
-            if each is phase or self._is_cut:
+        for each in Stage:
+            changed |= self._group(
+                [rule for rule in self._rules if rule.stage is each and rule.name not in self._dropped], added)
+            if each is stage or self._is_cut:
                 break
-        self._added += added
         return changed
 
-    def _group(self, rules: Sequence[CompiledRule], added: Counter[str], number: int, before: int) -> bool:
-        """Some rules once, and the analyses; whether anything changed. `added` counts e-nodes by rule."""
+    def _group(self, rules: Sequence[CompiledRule], added: Counter[str]) -> bool:
+        """Some rules once, and the analyses; whether anything changed. Raises _Overflow."""
         with self._clock.part("search"):
             for rule in rules:
                 if rule.asking is not None:
@@ -219,19 +214,12 @@ class _Run:
                 grown = self._size()
                 added[rule.name] += grown - size
                 size = grown
-                if size > self._budget.nodes:
-                    raise _Overflow(self._without(number, before, added))
+                if size > self._limit:
+                    raise _Overflow
             if self._clock.is_over:
                 self._is_cut = True
                 break
         return self._analyse() or changed
-
-    def _without(self, number: int, before: int, added: Counter[str]) -> _Course:
-        """The course that avoids a round which began with `before` e-nodes and added too many."""
-        if 2 * before > self._budget.nodes:
-            return _Course(self._course.banned, number)
-        ((worst, _),) = added.most_common(1)
-        return _Course({**self._course.banned, worst: number}, self._course.rounds)
 
     def _analyse(self) -> bool:
         """The analyses to a fixed point; whether anything changed."""
@@ -255,5 +243,5 @@ class _Run:
 
     def _counts(self, rule: CompiledRule) -> RuleCounts:
         asked, declined = (0, 0) if rule.table is None else self._answers.counts(rule.table)
-        return RuleCounts(rule.name, rule.phase, self._matches[rule.name], asked, declined, self._added[rule.name],
-                          rule.name in self._course.banned)
+        return RuleCounts(rule.name, rule.stage, self._matches[rule.name], asked, declined, self._added[rule.name],
+                          rule.name in self._dropped)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from egraph_programs import arrays, close, disagreements, evaluate_classes, identical, program
 
-from tcp_eqsat.egraph import EGraphError, StopReason, saturate
+from tcp_eqsat.egraph import EGraphError, Stage, StopReason, saturate
 from tcp_eqsat.egraph import saturation as saturation_module
 from tcp_eqsat.errors import RuleError
 from tcp_eqsat.frontends import array_api as xp
@@ -318,7 +318,8 @@ def test_the_number_of_rounds_is_limited():
     budget = Budget(seconds=60, iterations=2)
     found, _ = run(sum_of(6), COMMUTE_ADD, ASSOCIATE_ADD, numerics=REASSOCIATE, budget=budget)
     assert found.report.stop_reason is StopReason.ITERATION_LIMIT
-    assert [each.phase for each in found.report.iterations] == [Phase.SIMPLIFY, Phase.EXPLORE, Phase.EXPLORE]
+    assert [each.stage for each in found.report.iterations] == [
+        Stage.SIMPLIFY, Stage.STRUCTURE, Stage.ALGEBRA, Stage.ALGEBRA]
 
 
 def test_time_is_a_safety_net():
