@@ -7,6 +7,7 @@ and the first's elements are spread. The tile obeys rows * columns + columns + 1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,14 +28,14 @@ class Tile:
 
     order    of the nest's loops (empty: as they come)
     copies   of the loops around the contraction, by axis
-    kept     the contraction whose results go to a scratch row over `columns` before anything else is done with them:
-             what follows is so much that code for it in every copy would not pay
+    kept     the contraction whose results go to a scratch row over the axis `along` before anything else is done with
+             them: what follows is so much that code for it in every copy would not pay
     """
 
     order: tuple[int, ...]
     copies: dict[int, int]
     kept: str = ""
-    columns: int | None = None
+    along: int | None = None
 
 
 NO_TILE = Tile((), {})
@@ -62,9 +63,28 @@ def choose_tile(graph: Graph, order: tuple[int, ...], leaves: Sequence[Leaf], ta
         extent = graph.extents[rows]
         copies[rows] = _balanced(extent, most) if isinstance(extent, int) else _dynamic_rows(most)
     copies = {a: n for a, n in copies.items() if n > 1}
+    inner = vector
+    if rows is not None and len([x for x in leaves if x.fold is not None]) == 1:
+        swapped = _columns_outside(graph, order, fold, rows, vector, vectors * lanes, target)
+        order, inner = (swapped, rows) if swapped else (order, vector)
     if copies and fold.free >= set(copies) and _epilogue(leaves, fold) > HEAVY:
-        return Tile((), copies, fold.name, vector)
-    return Tile((), copies)
+        return Tile(order, copies, fold.name, inner)
+    return Tile(order, copies)
+
+
+def _columns_outside(graph: Graph, order: tuple[int, ...], fold: FoldValue, rows: int, vector: int, width: int,
+                     target: CpuTarget) -> tuple[int, ...]:
+    """The loops with that over columns outside that over rows, where the operand that moves along the columns would
+    not stay in cache from one row of tiles to the next, but what a tile needs of it (`width` columns) would from one
+    tile to the next; empty otherwise, or where the two loops are not neighbours."""
+    place = order.index(rows)
+    if order[place + 1:place + 2] != (vector,) or not isinstance(fold.body, Apply):
+        return ()
+    moved = next(x for x in fold.body.operands if vector in graph.free(x))
+    size = math.prod(estimate(graph.extents[axis]) for axis in graph.free(moved)) * moved.dtype.bytes
+    panel = size * width // max(1, estimate(graph.extents[vector]))
+    pays = panel <= target.l2_bytes // 2 < size
+    return (*order[:place], vector, rows, *order[place + 2:]) if pays else ()
 
 
 def _epilogue(leaves: Sequence[Leaf], fold: FoldValue) -> int:

@@ -191,7 +191,7 @@ class Place:
             return False
         if isinstance(value, (Constant, IndexValue, Load)):
             return False
-        if isinstance(value, Read) and value.name == self.tile.kept and axes == {self.tile.columns}:
+        if isinstance(value, Read) and value.name == self.tile.kept and axes == {self.tile.along}:
             return any(loop.task for loop in users)
         if len(users) == 1 and next(iter(users)).first in axes:
             return False
