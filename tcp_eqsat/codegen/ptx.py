@@ -107,7 +107,8 @@ class PtxArtifact:
                 case PtxKernel():
                     arguments = ", ".join((*step.buffers, *map(format_size, step.sizes)))
                     grid = format_size(step.grid)
-                    lines.append(f"{step.name}<<<{grid}, {step.block}>>>({arguments})  # {step.origin}")
+                    origin = f"  # {step.origin}" if step.origin else ""
+                    lines.append(f"{step.name}<<<{grid}, {step.block}>>>({arguments}){origin}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -115,7 +116,7 @@ class PtxArtifact:
 
 
 def emit_plan(plan: Plan, target: PtxTarget | None = None) -> PtxArtifact:
-    """The plan as PTX for `target` (by default for the oldest architecture that `ptx` stands for).
+    """The plan as PTX for `target` (by default what `ptx` alone stands for).
 
     Raises VerificationError for a plan that breaks its invariants, TargetError for what has no form on the target.
     """

@@ -67,7 +67,7 @@ def _in_interpreter(text: str, sm: str) -> tuple[int, str, str]:
     except subprocess.TimeoutExpired:
         _too_long()
     except OSError as error:
-        raise TargetError(f"the compiler of PTX can't be started: {error.strerror or error}") from None
+        _not_started(error)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -79,9 +79,14 @@ def _in_fork(text: str, sm: str) -> tuple[int, str, str]:
         return ptx_child.REJECTED, "", str(error)
     with tempfile.TemporaryFile() as messages:
         reader, writer = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # on threads of libraries, which LLVM does not need
-            child = os.fork()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # on threads of libraries, which LLVM does not need
+                child = os.fork()
+        except OSError as error:
+            os.close(reader)
+            os.close(writer)
+            _not_started(error)
         if child == 0:
             _child(text, sm, writer, messages)
         os.close(writer)
@@ -133,3 +138,7 @@ def _read(reader: int, child: int) -> bytes:
 
 def _too_long() -> NoReturn:
     raise TargetError(f"LLVM did not finish the PTX in {SECONDS:g} s")
+
+
+def _not_started(error: OSError) -> NoReturn:
+    raise TargetError(f"the compiler of PTX can't be started: {error.strerror or error}") from None
