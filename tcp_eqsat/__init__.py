@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tcp_eqsat.jit import jit
     from tcp_eqsat.lang.budget import Budget
     from tcp_eqsat.lang.program import Function, Program
-    from tcp_eqsat.pipeline import compile, optimize, parse, read, reference
+    from tcp_eqsat.pipeline import compile, grad, optimize, parse, read, reference, vjp
 
 __version__ = "0.1.0"
 
@@ -33,6 +33,7 @@ _HOME = {
     "Program": "tcp_eqsat.lang.program",
     "TcpError": "tcp_eqsat.errors",
     "compile": "tcp_eqsat.pipeline",
+    "grad": "tcp_eqsat.pipeline",
     "jit": "tcp_eqsat.jit",
     "optimize": "tcp_eqsat.pipeline",
     "parse": "tcp_eqsat.pipeline",
@@ -40,6 +41,7 @@ _HOME = {
     "reference": "tcp_eqsat.pipeline",
     "spec": "tcp_eqsat.frontends.tracing",
     "trace": "tcp_eqsat.frontends.tracing",
+    "vjp": "tcp_eqsat.pipeline",
 }
 _MODULES = {
     "errors": "tcp_eqsat.errors",
@@ -48,8 +50,8 @@ _MODULES = {
     "rules": "tcp_eqsat.rules",
 }
 __all__ = [
-    "Budget", "Function", "Program", "TcpError", "compile", "jit", "nn", "numpy", "optimize", "parse", "read",
-    "reference", "rules", "spec", "trace",
+    "Budget", "Function", "Program", "TcpError", "compile", "grad", "jit", "nn", "numpy", "optimize", "parse", "read",
+    "reference", "rules", "spec", "trace", "vjp",
 ]
 
 

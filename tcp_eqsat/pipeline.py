@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -23,6 +23,7 @@ from tcp_eqsat.egraph import Saturation, saturate
 from tcp_eqsat.errors import ArgumentError, ParseError, UnknownName
 from tcp_eqsat.extract import Extraction, MachineModel, baseline, extract, load_cost_model
 from tcp_eqsat.frontends import mlir
+from tcp_eqsat.lang import grad as gradients
 from tcp_eqsat.lang import reference as lang_reference
 from tcp_eqsat.lang import text
 from tcp_eqsat.lang.atoms import Refinement, refine_axes
@@ -62,6 +63,19 @@ def parse(content: str, file: str = "<text>") -> Program:
 def reference(program: Program | Function, entry: str | None = None) -> Callable[..., Any]:
     """The NumPy definition of a program's function as a Python callable."""
     return lang_reference.reference(_function(program, entry))
+
+
+def grad(program: Program | Function, wrt: str | Sequence[str] | None = None, *, entry: str | None = None,
+         cotangents: bool = False) -> Program:
+    """The program of a function's gradients; see `lang.grad.grad` for its arguments, results and errors."""
+    made = gradients.grad(_function(program, entry), wrt, cotangents=cotangents)
+    return Program({made.name: made})
+
+
+def vjp(program: Program | Function, wrt: str | Sequence[str] | None = None, *, entry: str | None = None) -> Program:
+    """The program of a function's results and gradients; see `lang.grad.vjp` for its arguments, results and errors."""
+    made = gradients.vjp(_function(program, entry), wrt)
+    return Program({made.name: made})
 
 
 def _function(program: Program | Function, entry: str | None) -> Function:

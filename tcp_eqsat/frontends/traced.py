@@ -299,7 +299,7 @@ def matmul(x: Operand, y: Operand) -> Traced:
             f"({right.type})")
     batch = broadcast_shapes(left.shape[: a - 2] if row else (), right.shape[: b - 2] if column else ())
     n = len(batch)
-    free: list[Size] = [left.shape[-2]] * row + [right.shape[-1]] * column
+    free = (*left.shape[-2:-1], *(right.shape[-1:] if column else ()))
     rank = n + len(free)
 
     def batch_labels(shape: Shape) -> tuple[int, ...]:
