@@ -92,6 +92,45 @@ def labels_text(labels: tuple[int, ...]) -> str:
     return vector(str(label + 1) for label in (-1, *labels))
 
 
+class Vocabulary:
+    """Names for the compound texts of one e-graph: each is defined once and named from then on.
+
+    egglog takes a millisecond to type a command with a dozen shapes written out, and a twentieth of that with names.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._pending: list[str] = []
+
+    def name(self, text: str) -> str:
+        """A name for a text in parentheses; other texts stand for themselves (and the empty Vec, which has no sort)."""
+        if not text.startswith("(") or text == "(vec-empty)":
+            return text
+        found = self._names.get(text)
+        if found is None:
+            found = self._names[text] = f"$v{len(self._names)}"
+            self._pending.append(f"(let {found} {text})")
+        return found
+
+    def definitions(self) -> list[str]:
+        """The commands that define the names given since the last call."""
+        pending, self._pending = self._pending, []
+        return pending
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def forget(self, size: int) -> None:
+        """Only the first `size` names are defined (any more)."""
+        truncate(self._names, size)
+
+
+def truncate(table: dict[Any, Any], size: int) -> None:
+    """Drops what was added to a dictionary after its first `size` items."""
+    while len(table) > size:
+        table.popitem()
+
+
 # From values --------------------------------------------------------------------------------------------------------
 
 
@@ -113,6 +152,15 @@ class Decoder:
         """Sizes are looked up in `tables` from now on."""
         self._tables = tables
         self._dim_rows = {}
+
+    def sizes(self) -> dict[str, int]:
+        """How many values of each sort are known."""
+        return {sort: len(known) for sort, known in self._known.items()}
+
+    def forget(self, sizes: dict[str, int]) -> None:
+        """Only the first so many values of each sort mean anything (any more)."""
+        for sort, size in sizes.items():
+            truncate(self._known[sort], size)
 
     def value(self, sort: str, value: Any) -> Any:
         """The Python counterpart of a value of a sort: int, str, Size, tuple."""

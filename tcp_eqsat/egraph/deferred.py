@@ -7,12 +7,11 @@ gives None. Rules that need the outputs join with `have_f`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tcp_eqsat.egraph.columns import Codec, Decoder
+from tcp_eqsat.egraph.columns import Codec, Decoder, Vocabulary, truncate
 from tcp_eqsat.egraph.engine import Engine, Tables
 
 
@@ -44,24 +43,32 @@ class DeferredTable:
         return f"(relation {self.want} ({inputs}))", f"(relation {self.have} ({inputs} {outputs}))"
 
 
-Memo = dict[tuple[str, tuple[Any, ...]], "str | None"]
-"""Answers by table and arguments; worth keeping for another e-graph with the same tables."""
-
-
 class Answers:
     """Answers the requests of some deferred tables in one e-graph."""
 
-    def __init__(self, engine: Engine, decoder: Decoder, tables: Iterable[DeferredTable], memo: Memo) -> None:
+    def __init__(self, engine: Engine, decoder: Decoder, vocabulary: Vocabulary,
+                 tables: Iterable[DeferredTable]) -> None:
         self._engine = engine
         self._decoder = decoder
+        self._vocabulary = vocabulary
         self._tables = {table.want: table for table in tables}
-        self._answered: dict[str, set[tuple[Any, ...]]] = {want: set() for want in self._tables}
-        self._declined: Counter[str] = Counter()
-        self._memo = memo
+        self._answered: dict[str, dict[tuple[Any, ...], None]] = {want: {} for want in self._tables}
+        self._computed: dict[str, dict[tuple[Any, ...], tuple[str, ...] | None]] = {
+            want: {} for want in self._tables}
 
     def counts(self, table: DeferredTable) -> tuple[int, int]:
-        """How many requests a table had, and how many of them have no answer."""
-        return len(self._answered[table.want]), self._declined[table.want]
+        """How many different requests a table had, and how many of them have no answer."""
+        computed = self._computed[table.want]
+        return len(computed), sum(columns is None for columns in computed.values())
+
+    def sizes(self) -> dict[str, int]:
+        """How many requests of each table are answered."""
+        return {want: len(answered) for want, answered in self._answered.items()}
+
+    def forget(self, sizes: dict[str, int]) -> None:
+        """Only the first so many requests of each table are answered (any more)."""
+        for want, size in sizes.items():
+            truncate(self._answered[want], size)
 
     def pending(self, sizes: dict[str, int]) -> bool:
         """Whether there are requests without an answer, by the sizes of the tables."""
@@ -77,16 +84,16 @@ class Answers:
                 continue
             for row, _ in tables.rows(want):
                 if row not in answered:
-                    answered.add(row)
-                    line = self._answer(table, row)
-                    if line is None:
-                        self._declined[want] += 1
-                    else:
-                        lines.append(line)
+                    answered[row] = None
+                    columns = self._answer(table, row)
+                    if columns is not None:
+                        lines.append(f"({table.have} {' '.join(map(self._vocabulary.name, columns))})")
+        self._engine.run(self._vocabulary.definitions())
         self._engine.run(lines)
         return len(lines)
 
-    def _answer(self, table: DeferredTable, row: tuple[Any, ...]) -> str | None:
+    def _answer(self, table: DeferredTable, row: tuple[Any, ...]) -> tuple[str, ...] | None:
+        """The columns of the answer to a request, computed once for equal arguments."""
         arguments: list[Any] = []
         position = 0
         for codec in table.inputs:
@@ -94,15 +101,10 @@ class Answers:
                 codec.sorts, row[position:position + len(codec.sorts)], strict=True)]
             arguments.append(codec.decode(*columns))
             position += len(codec.sorts)
-        key = (table.name, tuple(arguments))
-        if key in self._memo:
-            return self._memo[key]
-        results = table.function(*arguments)
-        line = None
-        if results is not None:
-            texts = [
+        key, computed = tuple(arguments), self._computed[table.want]
+        if key not in computed:
+            results = table.function(*arguments)
+            computed[key] = None if results is None else tuple(
                 text for codec, value in zip((*table.inputs, *table.outputs), (*arguments, *results), strict=True)
-                for text in codec.encode(value)]
-            line = f"({table.have} {' '.join(texts)})"
-        self._memo[key] = line
-        return line
+                for text in codec.encode(value))
+        return computed[key]

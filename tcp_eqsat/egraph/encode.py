@@ -5,11 +5,10 @@ Composites are expanded, scalar functions are taken apart into single operations
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcp_eqsat.egraph.columns import shape_text
+from tcp_eqsat.egraph.columns import Vocabulary, labels_text, shape_text
 from tcp_eqsat.egraph.schema import CONSTANT, MAPS, OPAQUE, SCALAR, constructor_of
 from tcp_eqsat.lang.op import Op
 from tcp_eqsat.lang.ops.elementwise import map_op
@@ -59,6 +58,7 @@ class Encoding:
     dtypes    every dtype in the program
     names     every tensor and scalar operation in it
     outside   what the numbers in the text stand for
+    vocabulary  names that the text uses; the lines define them
     """
 
     lines: tuple[str, ...]
@@ -68,6 +68,7 @@ class Encoding:
     dtypes: frozenset[DType]
     names: frozenset[str]
     outside: Outside
+    vocabulary: Vocabulary
 
 
 def encode(function: Function) -> Encoding:
@@ -79,8 +80,9 @@ def encode(function: Function) -> Encoding:
         writer.add(node)
     numbers = {node: writer.numbers[new] for node, new in expanded.items() if new in writer.numbers}
     return Encoding(
-        tuple(writer.lines), numbers, tuple(numbers[x] for x in function.results),
-        tuple(writer.origins), frozenset(writer.dtypes), frozenset(writer.names), writer.outside)
+        (*writer.vocabulary.definitions(), *writer.lines), numbers, tuple(numbers[x] for x in function.results),
+        tuple(writer.origins), frozenset(writer.dtypes), frozenset(writer.names), writer.outside,
+        writer.vocabulary)
 
 
 class _Writer:
@@ -91,6 +93,7 @@ class _Writer:
         self.numbers: dict[Node, int] = {}
         self.origins: list[int] = []
         self.outside = Outside()
+        self.vocabulary = Vocabulary()
         self.dtypes: set[DType] = set()
         self.names: set[str] = set()
         self._depths: list[int] = []
@@ -119,7 +122,7 @@ class _Writer:
             depth = 0
             self.lines.append(
                 f'(set (dtype (original {number})) "{type_.dtype}")'
-                f"(set (shape (original {number})) {shape_text(type_.shape)})")
+                f"(set (shape (original {number})) {self.vocabulary.name(shape_text(type_.shape))})")
         self._depths.append(depth)
         return number
 
@@ -129,7 +132,8 @@ class _Writer:
             columns: tuple[str, ...] = (str(self.outside.opaque(node.op, node.attributes, node.type)),)
         else:
             columns = tuple(
-                text for name, codec in constructor.fields for text in codec.encode(getattr(node.attributes, name)))
+                self.vocabulary.name(text) for name, codec in constructor.fields
+                for text in codec.encode(getattr(node.attributes, name)))
         return self._define(
             constructor.text(_references(operands), columns), node.type, operands,
             derived=node.op.name in TYPED_BY_RULES)
@@ -138,8 +142,16 @@ class _Writer:
         type_ = TensorType(data.dtype, data.shape)
         if data.is_splat:
             self.names.add("view")
-            return self._define(splat_term(data.dtype, data.array.reshape(-1)[:1].tobytes(), data.shape), type_)
+            return self._define(self._splat(data.dtype, data.array.reshape(-1)[:1].tobytes(), data.shape), type_)
         return self._define(CONSTANT.text((), (str(self.outside.constant(data)),)), type_, derived=False)
+
+    def _splat(self, dtype: DType, bits: bytes, shape: Shape) -> str:
+        """The same scalar at every index of a shape."""
+        scalar = SCALAR.text((), (f'"{dtype.name}"', f'"{bits.hex()}"'))
+        if not shape:
+            return scalar
+        columns = tuple(map(self.vocabulary.name, (labels_text(()), shape_text(shape))))
+        return constructor_of(view_op).text((scalar,), columns)
 
     def _map(self, node: Node, operands: tuple[int, ...]) -> int:
         """One value for each subexpression."""
@@ -150,7 +162,7 @@ class _Writer:
                 case ScalarParameter():
                     known[expr] = operands[expr.index]
                 case ScalarLiteral():
-                    known[expr] = self._define(splat_term(expr.dtype, expr.bits, node.shape), type_)
+                    known[expr] = self._define(self._splat(expr.dtype, expr.bits, node.shape), type_)
                     self.names |= {"constant", "view"}
                 case ScalarApply():
                     arguments = tuple(known[x] for x in expr.arguments)
@@ -163,12 +175,3 @@ class _Writer:
 
 def _references(numbers: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(f"(original {n})" for n in numbers)
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def splat_term(dtype: DType, bits: bytes, shape: Shape) -> str:
-    """The same scalar at every index of a shape."""
-    scalar = SCALAR.text((), (f'"{dtype.name}"', f'"{bits.hex()}"'))
-    return constructor_of(view_op).text((scalar,), ("(vec-of 0)", shape_text(shape))) if shape else scalar
-
-

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tcp_eqsat.egraph import analyses
 from tcp_eqsat.egraph.columns import Decoder
 from tcp_eqsat.egraph.compile_rules import CompiledRule, Stage, compile_rule
-from tcp_eqsat.egraph.deferred import Answers, Memo
+from tcp_eqsat.egraph.deferred import Answers
 from tcp_eqsat.egraph.encode import Encoding, encode
 from tcp_eqsat.egraph.engine import EGraphError, Engine
 from tcp_eqsat.egraph.facts import Facts
@@ -127,11 +127,10 @@ class _Run:
                 *(line for each in rules for line in each.commands),
                 *encoding.lines, *analyses.origins(encoding.origins), *facts.lines,
             ])
-        self._tables = (
-            *analyses.FOLDS, *facts.tables, *(each.table for each in rules if each.table is not None))
-        self._memo: Memo = {}
         self._decoder = Decoder(self._engine)
-        self._answers = Answers(self._engine, self._decoder, self._tables, self._memo)
+        self._answers = Answers(
+            self._engine, self._decoder, encoding.vocabulary,
+            [*analyses.FOLDS, *facts.tables, *(each.table for each in rules if each.table is not None)])
         self._analyse()
         self._before = self._size()
         self._limit = budget.node_limit(self._before)
@@ -162,11 +161,11 @@ class _Run:
             start = time.perf_counter()
             before = self._size()
             added: Counter[str] = Counter()
-            self._engine.push()
+            undo = self._mark()
             try:
                 changed = self._round(stage, added)
             except _Overflow:
-                self._undo()
+                undo()
                 if 2 * before > self._limit:
                     return StopReason.NODE_LIMIT
                 self._dropped.add(max(added, key=lambda name: added[name]))
@@ -180,11 +179,19 @@ class _Run:
                 return StopReason.SATURATED
         return StopReason.ITERATION_LIMIT
 
-    def _undo(self) -> None:
-        """Back to the state before the round. What egglog's values mean has to be read again."""
-        self._engine.pop()
-        self._decoder = Decoder(self._engine)
-        self._answers = Answers(self._engine, self._decoder, self._tables, self._memo)
+    def _mark(self) -> Callable[[], None]:
+        """What goes back to the state of now: of egglog, and of what was read from it and named in it."""
+        vocabulary = self._encoding.vocabulary
+        names, values, requests = len(vocabulary), self._decoder.sizes(), self._answers.sizes()
+        self._engine.push()
+
+        def undo() -> None:
+            self._engine.pop()
+            vocabulary.forget(names)
+            self._decoder.forget(values)
+            self._answers.forget(requests)
+
+        return undo
 
     def _round(self, stage: Stage, added: Counter[str]) -> bool:
         """The rules of all stages so far, each once; whether anything changed. `added` counts e-nodes by rule."""
