@@ -44,7 +44,10 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel: parameters as (name, bytes), shared arrays by (offset, bytes), registers' types by prefix."""
+    """A kernel: parameters as (name, bytes), shared arrays by (offset, bytes), registers' types by prefix.
+
+    `tables` are the constants of its module.
+    """
 
     name: str
     parameters: tuple[tuple[str, int], ...]
@@ -53,6 +56,7 @@ class Entry:
     instructions: tuple[Instruction, ...]
     labels: dict[str, int]
     threads: int
+    tables: dict[str, np.ndarray]
 
     @property
     def shared_bytes(self) -> int:
@@ -63,10 +67,13 @@ def parse(ptx: str) -> dict[str, Entry]:
     """The kernels of a module, by name."""
     text = re.sub(r"//[^\n]*", "", ptx)
     pattern = re.compile(r"\.visible \.entry (\w+)\((.*?)\)(.*?)\{(.*?)\n\}", re.S)
-    return {m[1]: _entry(m[1], m[2], m[3], m[4]) for m in pattern.finditer(text)}
+    tables = {
+        m[2]: np.array([int(x) for x in m[3].split(",")], TYPES[m[1]])
+        for m in re.finditer(r"\.global \.align \d+ \.(\w+) ([\w$]+)\[\d+\] = \{(.*?)\}", text)}
+    return {m[1]: _entry(m[1], m[2], m[3], m[4], tables) for m in pattern.finditer(text)}
 
 
-def _entry(name: str, parameters: str, attributes: str, body: str) -> Entry:
+def _entry(name: str, parameters: str, attributes: str, body: str, tables: dict[str, np.ndarray]) -> Entry:
     found = re.findall(r"\.param \.([usbf]\d+).*?(\w+)\s*(?:,|$)", parameters, re.S)
     shared: dict[str, tuple[int, int]] = {}
     top = 0
@@ -85,7 +92,7 @@ def _entry(name: str, parameters: str, attributes: str, body: str) -> Entry:
     threads = re.search(r"\.reqntid (\d+)", attributes)
     assert threads is not None
     return Entry(name, tuple((n, np.dtype(TYPES[t]).itemsize) for t, n in found), shared, registers,
-                 tuple(instructions), labels, int(threads[1]))
+                 tuple(instructions), labels, int(threads[1]), tables)
 
 
 _HIGH_HALF = re.compile(r"\{ \.reg \.b32 tmp; mov\.b64 \{tmp, (%r\d+)\}, (%rd\d+); \}")
@@ -144,6 +151,7 @@ class Machine:
     def __init__(self, size: int = 1 << 20) -> None:
         self.memory = Memory(size)
         self.top = GAP
+        self.tables: dict[str, int] = {}
 
     def allocate(self, count: int, initial: np.ndarray | None = None) -> int:
         """The address of `count` bytes, which hold `initial` or nothing."""
@@ -166,6 +174,9 @@ class Machine:
         if threads != entry.threads or len(arguments) != len(entry.parameters):
             raise PtxFault(f"{entry.name} is launched with other threads or arguments than it has")
         if blocks:
+            for name, table in entry.tables.items():
+                if name not in self.tables:
+                    self.tables[name] = self.allocate(table.nbytes, table)
             for kind in ("write", "read"):
                 self.memory.who[kind][:] = -1
             with np.errstate(all="ignore"):
@@ -186,7 +197,10 @@ class _Launch:
             for offset, size in entry.shared.values():
                 start = block * self.shared_stride + offset
                 self.shared.inside[start:start + size] = True
-        self.arguments = {name: value for (name, _), value in zip(entry.parameters, arguments, strict=True)}
+        self.arguments = np.array(arguments, np.int64).view(np.uint64)
+        self.symbols = {
+            **{name: offset for name, (offset, _) in entry.shared.items()}, **machine.tables,
+            **{name: 8 * number for number, (name, _) in enumerate(entry.parameters)}}
         self.special = {
             "%tid.x": (self.number % threads).astype(np.uint32), "%ctaid.x": (self.number // threads).astype(np.uint32)}
         self.registers: dict[str, np.ndarray] = {}
@@ -255,8 +269,8 @@ class _Launch:
             return raw.astype(BITS[width]).view(dtype)
         if operand[:2] in ("0f", "0d"):
             bits = np.array(int(operand[2:], 16), np.uint32 if operand[1] == "f" else np.uint64)
-        elif operand in self.entry.shared:
-            bits = np.array(self.entry.shared[operand][0], np.uint64)
+        elif operand in self.symbols:
+            bits = np.array(self.symbols[operand], np.uint64)
         else:
             bits = np.array(int(operand, 0) % (1 << 8 * width), BITS[width])
         return np.broadcast_to(bits.astype(BITS[width]).view(dtype), self.at.shape)
@@ -318,13 +332,14 @@ class _Launch:
         space, dtype = i.words[1], TYPES[i.words[-1]]
         address, values = (i.operands[1], i.operands[0]) if i.words[0] == "ld" else i.operands
         names = re.findall(r"[^\s{},]+", values)
-        found = re.fullmatch(r"\[(%?\w+)(?:\+?(-?\d+))?\]", address)
+        found = re.fullmatch(r"\[(%?[\w$]+)(?:\+?(-?\d+))?\]", address)
         if found is None:
             raise PtxFault(f"not understood: {i.text}")
         base, offset = found.groups()
         if space == "param":
-            raw = self.arguments[base] >> 8 * int(offset or 0)
-            self._write(names[0], np.full(self.at.shape, raw % (1 << 8 * np.dtype(dtype).itemsize), dtype))
+            place = self._value(base, np.uint64).astype(np.int64) + int(offset or 0)
+            raw = self.arguments[place // 8] >> (8 * (place % 8)).astype(np.uint64)
+            self._write(names[0], raw.astype(BITS[np.dtype(dtype).itemsize]))
             return
         memory = self.memory if space == "global" else self.shared
         places = self._value(base, np.uint64).astype(np.int64) + int(offset or 0)

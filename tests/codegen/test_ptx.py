@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from plans import I, J, K, PlanWriter, apply, choose, fold, number, single, tensor
+from programs import random_program
 from ptx_interpreter import PtxFault
 from ptx_runs import run_artifact
 from test_compile import arrays_for, layer_norm, pointwise, product, softmax
@@ -29,6 +30,7 @@ from tcp_eqsat.codegen.ptx_legal import INTRINSICS, Requirement, check_legal
 from tcp_eqsat.codegen.target import PtxTarget, known_architectures, ptx_target
 from tcp_eqsat.compare import compare
 from tcp_eqsat.errors import ArgumentError, LimitError, TargetError, VerificationError
+from tcp_eqsat.lang.binding import bind_symbols
 from tcp_eqsat.lang.dims import symbol
 from tcp_eqsat.lang.plan import Plan, Role
 from tcp_eqsat.lang.plan_reference import evaluate_plan
@@ -67,6 +69,25 @@ def test_functions(name: str, dtype: str) -> None:
     plan = single({"x": tensor(dtype, B)}, ("y", tensor(dtype, B), lambda at: apply(
         name, apply("add", apply("abs", at("x", I)), number(0.5, dtype)))))
     check(plan, {"b": 50}, tolerance=1e-6 if dtype == "f32" else 1e-14)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_functions_with_a_rare_branch(name: str, dtype: str) -> None:
+    plan = single({"x": tensor(dtype, B)}, ("y", tensor(dtype, B), lambda at: apply(name, at("x", I))))
+    x = np.array([0.0, -0.0, 1.0, -2.5, 3e4, 1e6, -1e15, 1e30, np.inf, np.nan] * 4, DTYPES[dtype].numpy)
+    (found,) = run_artifact(emit_plan(plan), [x], {"b": x.size})
+    (expected,) = evaluate_plan(plan, [x], {"b": x.size})
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "f32" else 1e-14)
+
+
+def test_power() -> None:
+    plan = single({"x": tensor("f32", B), "y": tensor("f32", B)},
+                  ("z", tensor("f32", B), lambda at: apply("pow", at("x", I), at("y", I))))
+    x, y = (a.ravel().astype(np.float32) for a in np.meshgrid([0, -0.0, 1, -2, 2.5, 1e-3, np.inf], [0, 2, 3, -0.5, 30]))
+    (found,) = run_artifact(emit_plan(plan), [x, y], {"b": x.size})
+    (expected,) = evaluate_plan(plan, [x, y], {"b": x.size})
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("source, to", [
@@ -199,6 +220,21 @@ def test_models(name: str) -> None:
     (found,) = run_artifact(artifact, arrays, {n: v for n, v in sizes.items() if n in used})
     (expected,) = evaluate(model.program.main, arrays)
     assert compare(found, expected).agrees
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_programs(seed: int) -> None:
+    sample = random_program(seed, stable=True)
+    try:
+        artifact = emit_plan(tcp.optimize(sample.function, rules=NO_RULES).plan)
+    except TargetError as error:
+        assert "fmod" in str(error)
+        return
+    arrays = sample.arrays(0)
+    names, types = zip(*((p.name, p.type) for p in artifact.parameters), strict=True) if arrays else ((), ())
+    found = run_artifact(artifact, arrays, bind_symbols(names, types, arrays))
+    for x, y in zip(found, evaluate(sample.function, arrays), strict=True):
+        assert compare(x, y).agrees
 
 
 # What the interpreter finds
@@ -502,6 +538,20 @@ def test_compile_gives_an_artifact() -> None:
     x = np.arange(8, dtype=np.float32).reshape(2, 4) / 10
     (found,) = run_artifact(again, [x], {"b": 2})
     np.testing.assert_allclose(found, np.tanh(x @ w), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mlp_tanh", "mlp_full", "softmax", "layer_norm"])
+def test_every_kernel_of_the_optimised_program(name: str) -> None:
+    model = MODELS[name]()
+    artifact = tcp.compile(model.program, target="ptx", constants=model.weights)
+    kernels = tcp.optimize(model.program, constants=model.weights, target="ptx").kernels
+    assert len(artifact.kernels) == len(kernels)
+    arrays = model.arrays(seed=2, b=5)
+    parameters = [p.name for p in artifact.parameters]
+    given = [a for n, a in zip(model.program.main.parameter_names, arrays, strict=True) if n in parameters]
+    (found,) = run_artifact(artifact, given, {"b": 5})
+    (expected,) = evaluate(model.program.main, arrays)
+    assert compare(found, expected).agrees
 
 
 def test_targets_that_do_not_go_together() -> None:
