@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tcp_eqsat.lang.tiers import APPROXIMATION, FINITE_ONLY, REASSOCIATION
 from tcp_eqsat.rules.condition import ordered_originals
-from tcp_eqsat.rules.library import THEMES, default
+from tcp_eqsat.rules.library import THEMES, default, everything, extra
 from tcp_eqsat.rules.pattern import (
     concatenate,
     constant_variables,
@@ -39,7 +39,7 @@ from tcp_eqsat.rules.rule import Phase, Rule, RuleSet, rule
 
 __all__ = [
     "APPROXIMATION", "FINITE_ONLY", "REASSOCIATION", "THEMES", "Phase", "Rule", "RuleSet", "concatenate",
-    "constant_variables", "contract", "default", "full_like", "int_variables", "iota", "labels_variables",
+    "constant_variables", "contract", "default", "everything", "extra", "full_like", "int_variables", "iota", "labels_variables",
     "monoid_variables", "ones_like", "ordered_originals", "pad", "reduce", "reshape", "rule", "scalar_operation",
     "shape_variables", "size_variables", "slice_", "strides_variables", "type_variables", "variables", "view",
     "zeros_like",

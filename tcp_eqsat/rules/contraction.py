@@ -281,6 +281,9 @@ def _merges(count: int, word: str) -> tuple[Rule, Rule]:
     parts = tuple(contract(x, weight, lhs, rhs, space, k) for weight, space in zip(names, spaces, strict=True))
     extents = sibling.extents(*shapes)
     joined = contract(x, concatenate(sibling.axis(*shapes), *names), lhs, rhs, extents, k)
+    given = ordered_originals(*names)
+    for each in biases:
+        given = given & ordered_originals(each)
     bias = view(concatenate(_bias_axis(count)(m, *shapes), *biases), m, take(extents, k))
 
     def cut(whole: Pattern) -> tuple[Pattern, ...]:
@@ -293,7 +296,7 @@ def _merges(count: int, word: str) -> tuple[Rule, Rule]:
         rule(f"merge_{word}_biased_siblings",
              tuple(part + view(each, m, shape)
                    for part, each, shape in zip(parts, biases, (s, s2, s3), strict=False)),
-             cut(joined + bias), when=ordered_originals(*names),
+             cut(joined + bias), when=given,
              doc="The same with biases, so that one kernel computes q, k and v of an attention block."))
 
 

@@ -23,5 +23,13 @@ THEMES: dict[str, RuleSet] = {
     "fusion": FUSION,
 }
 
-default = sum(THEMES.values(), RuleSet())
-"""Every rule that ships. Those that need more permissions than a run grants are left out there."""
+everything = sum(THEMES.values(), RuleSet())
+"""Every rule that ships."""
+
+_JOINING = ("slice_of_both_parts", "concatenation_through_binary")
+
+extra = everything.select(lambda each: each.name in _JOINING)
+"""Rules to be asked for: with siblings merged, they cut and join the same values in ever more ways."""
+
+default = everything - extra
+"""The rules of a run that names none. Those that need more permissions than it grants are left out there."""
