@@ -239,7 +239,7 @@ square = scalar_op(
     emit=lambda b, x: b.multiply(x, x), derivative=lambda g, x: (g * (x + x),), doc="x * x.",
 )
 pow_ = scalar_op(
-    "pow", "x y", infer=_floats("pow"), reference=_in_double(np.power),
+    "pow", "x y", infer=_floats("pow"), reference=_in_double(np.float_power),  # np.power takes sqrt for 0.5
     emit=lambda b, x, y: b.function("pow", x, y),
     derivative=lambda g, x, y: _derivative_of_pow(g, x, y),
     doc="x to the power y, with the special cases of C99's pow.",
