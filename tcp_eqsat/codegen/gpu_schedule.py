@@ -21,26 +21,18 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from tcp_eqsat.codegen.loops import (
-    SERIAL,
     Access,
-    Apply,
     Array,
     Body,
-    Choose,
-    Constant,
-    Each,
     Fold,
     For,
     If,
-    IndexValue,
     Let,
     Load,
     Nest,
     Read,
-    Statement,
     Store,
     Update,
     Value,
@@ -51,10 +43,11 @@ from tcp_eqsat.codegen.loops import (
 )
 from tcp_eqsat.codegen.schedule import schedule_kernel
 from tcp_eqsat.codegen.schedule_cost import estimate
+from tcp_eqsat.codegen.serial_nest import serial_nest
 from tcp_eqsat.codegen.target import CpuTarget, PtxTarget
 from tcp_eqsat.lang.dims import Size, format_size, product
 from tcp_eqsat.lang.plan import Kernel, Plan
-from tcp_eqsat.lang.pointful import ZERO, Affine, IndexRange, axis_index
+from tcp_eqsat.lang.pointful import Affine
 
 THREADS = 256
 """Threads of a block that has work for as many."""
@@ -134,102 +127,6 @@ def format_launch(launch: Launch) -> str:
     lanes = sum(level is Level.LANE for level in launch.levels.values())
     shared = f"; in shared memory {', '.join(launch.shared)}" if launch.shared else ""
     return f"{head} {loops}{f'; {lanes} loops over the threads' if lanes else ''}{shared}\n{format_nest(launch.nest)}"
-
-
-# Serial nests ----------------------------------------------------------------------------------------------------
-
-
-def serial_nest(nest: Nest) -> Nest:
-    """The same nest with loops that run one iteration after the other, each with an index of its own.
-
-    Vectors and copies side by side are ways to run a loop, so they go; so do the places that scratch arrays have for
-    them.
-    """
-    loops = [s for s in walk_statements(nest.body) if isinstance(s, For)]
-    positions = {loop.how.position: ZERO for loop in loops if loop.how.position is not None}
-    body = _Serial(positions, set()).body(nest.body)
-    if not positions:
-        return replace(nest, body=body)
-    sizes = _scratch_sizes(body)
-    arrays = tuple(
-        replace(a, size=sizes[a.name]) if a.access is Access.SCRATCH and a.name in sizes else a for a in nest.arrays)
-    return replace(nest, arrays=arrays, body=body)
-
-
-def _scratch_sizes(body: Body) -> dict[str, Size]:
-    """One more than the greatest offset that is stored to, by array."""
-    extents = {s.index: s.extent for s in walk_statements(body) if isinstance(s, For)}
-    sizes: dict[str, Size] = {}
-    for statement in walk_statements(body):
-        if isinstance(statement, Store):
-            last = sum((c * (extents[a] - 1) for a, c in statement.offset.terms), start=statement.offset.offset)
-            sizes.setdefault(statement.array, last + 1)
-    return sizes
-
-
-class _Serial:
-    """Rewrites statements with some indices replaced; `taken` are the indices that loops have so far."""
-
-    def __init__(self, replaced: Mapping[int, Affine], taken: set[int]) -> None:
-        self.replaced = replaced
-        self.taken = taken
-        self.done: dict[int, Value] = {}
-
-    def body(self, body: Body) -> Body:
-        return tuple(itertools.chain.from_iterable(map(self._statement, body)))
-
-    def _statement(self, statement: Statement) -> Body:
-        match statement:
-            case For(index, extent, inner):
-                return (self._loop(index, extent, inner),)
-            case Each(_, inner):
-                return self.body(inner)
-            case Fold(accumulators, inner):
-                return (Fold(accumulators, self.body(inner)),)
-            case If(ranges, inner):
-                return (If(tuple(map(self._range, ranges)), self.body(inner)),)
-            case Let(name, value):
-                return (Let(name, self._value(value)),)
-            case Update(name, value, fused):
-                return (Update(name, self._value(value), fused),)
-            case Store(array, offset, value):
-                return (Store(array, self._index(offset), self._value(value)),)
-        assert_never(statement)
-
-    def _loop(self, index: int, extent: Size, body: Body) -> For:
-        new, inside = index, self
-        if index in self.taken:
-            new = max(self.taken) + 1
-            inside = _Serial({**self.replaced, index: axis_index(new)}, self.taken)
-        self.taken.add(new)
-        return For(new, extent, inside.body(body), SERIAL)
-
-    def _index(self, index: Affine) -> Affine:
-        return index.substitute(self.replaced) if self.replaced else index
-
-    def _range(self, r: IndexRange) -> IndexRange:
-        return IndexRange(self._index(r.index), r.lower, r.upper)
-
-    def _value(self, root: Value) -> Value:
-        if not self.replaced:
-            return root
-        for value in walk_values(root):
-            if id(value) not in self.done:
-                self.done[id(value)] = self._rebuilt(value)
-        return self.done[id(root)]
-
-    def _rebuilt(self, value: Value) -> Value:
-        match value:
-            case Load(array, offset, dtype):
-                return Load(array, self._index(offset), dtype)
-            case IndexValue(index, dtype):
-                return IndexValue(self._index(index), dtype)
-            case Apply(op, operands, dtype):
-                return Apply(op, tuple(self.done[id(x)] for x in operands), dtype)
-            case Choose(ranges, inside, outside):
-                return Choose(tuple(map(self._range, ranges)), self.done[id(inside)], self.done[id(outside)])
-            case Read() | Constant():
-                return value
 
 
 # Pieces ----------------------------------------------------------------------------------------------------------
