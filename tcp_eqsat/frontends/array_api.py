@@ -17,16 +17,20 @@ from tcp_eqsat.frontends.traced import (
     Traced,
     agree,
     as_dtype,
+    as_shape,
+    as_size,
     elementwise,
     infer_sizes,
     lift,
     lift_together,
+    logical,
 )
 from tcp_eqsat.frontends.traced import broadcast_to as _broadcast_to
 from tcp_eqsat.frontends.traced import matmul as matmul
 from tcp_eqsat.lang.dims import Size, product
 from tcp_eqsat.lang.dims import equal as equal_sizes
 from tcp_eqsat.lang.ops import builders
+from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import scalar_op_named
 from tcp_eqsat.lang.types import F32, Kind, Shape
 
@@ -34,15 +38,15 @@ newaxis = None
 e, pi, inf, nan = np.e, np.pi, np.inf, np.nan
 
 
-def _elementwise_function(name: str, exported: str | None = None) -> Any:
+def _elementwise_function(name: str) -> Any:
     op = scalar_op_named(name)
 
     def function(*operands: Operand) -> Traced:
         if len(operands) != op.arity:
-            raise TypeMismatch(f"{exported or name} requires {op.arity} operands, got {len(operands)}")
+            raise TypeMismatch(f"{name} requires {op.arity} operands, got {len(operands)}")
         return elementwise(name, *operands)
 
-    function.__name__ = function.__qualname__ = exported or name
+    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{op.doc} ({', '.join(op.operands)})"
     return function
 
@@ -91,9 +95,26 @@ bitwise_xor = _elementwise_function("bitwise_xor")
 bitwise_invert = _elementwise_function("bitwise_invert")
 bitwise_left_shift = _elementwise_function("bitwise_left_shift")
 bitwise_right_shift = _elementwise_function("bitwise_right_shift")
-logical_and = _elementwise_function("bitwise_and", "logical_and")
-logical_or = _elementwise_function("bitwise_or", "logical_or")
-logical_not = _elementwise_function("bitwise_invert", "logical_not")
+
+
+def logical_and(x: Operand, y: Operand) -> Traced:
+    """And of operands of dtype bool."""
+    return logical("logical_and", x, y)
+
+
+def logical_or(x: Operand, y: Operand) -> Traced:
+    """Or of operands of dtype bool."""
+    return logical("logical_or", x, y)
+
+
+def logical_xor(x: Operand, y: Operand) -> Traced:
+    """Exclusive or of operands of dtype bool."""
+    return logical("logical_xor", x, y)
+
+
+def logical_not(x: Operand) -> Traced:
+    """Not, of an operand of dtype bool."""
+    return logical("logical_not", x)
 
 
 def clip(x: Operand, lower: Operand, upper: Operand) -> Traced:
@@ -117,33 +138,38 @@ def asarray(value: Operand, dtype: Any = None) -> Traced:
 
 def full(shape: Any, value: Any, dtype: Any = F32) -> Traced:
     """The same number everywhere (f32 unless told)."""
-    return Traced(builders.splat(value, as_dtype(dtype), _shape(shape)))
+    return Traced(builders.splat(value, as_dtype(dtype), as_shape(shape)))
 
 
 def zeros(shape: Any, dtype: Any = F32) -> Traced:
+    """0 everywhere (f32 unless told)."""
     return full(shape, 0, dtype)
 
 
 def ones(shape: Any, dtype: Any = F32) -> Traced:
+    """1 everywhere (f32 unless told)."""
     return full(shape, 1, dtype)
 
 
 def full_like(x: Operand, value: Any) -> Traced:
+    """The same number at every index of x, in its dtype."""
     node = lift(x)
     return full(node.shape, value, node.dtype)
 
 
 def zeros_like(x: Operand) -> Traced:
+    """0 at every index of x, in its dtype."""
     return full_like(x, 0)
 
 
 def ones_like(x: Operand) -> Traced:
+    """1 at every index of x, in its dtype."""
     return full_like(x, 1)
 
 
 def arange(size: Size, dtype: Any = "i64") -> Traced:
     """0, 1, ..., size - 1."""
-    return Traced(builders.iota(as_dtype(dtype), (size,), 0))
+    return Traced(builders.iota(as_dtype(dtype), (as_size(size),), 0))
 
 
 def eye(size: int, dtype: Any = F32) -> Traced:
@@ -155,21 +181,20 @@ def eye(size: int, dtype: Any = F32) -> Traced:
 # Movement
 
 
-def _shape(shape: Any) -> Shape:
-    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-
-
 def _axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    axes = tuple(range(rank)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    result = tuple(a + rank if a < 0 else a for a in axes)
+    axes = range(rank) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    if not builtins.all(isinstance(a, (int, np.integer)) for a in axes):
+        raise TypeMismatch(f"an axis must be an int, got {axis!r}")
+    result = tuple(int(a + rank if a < 0 else a) for a in axes)
     if len(set(result)) != len(result) or not builtins.all(0 <= a < rank for a in result):
         raise TypeMismatch(f"distinct axes in {-rank}..{rank - 1} are required, got {list(axes)}")
     return result
 
 
 def reshape(x: Operand, shape: Any) -> Traced:
+    """Row-major reshape; one size may be -1."""
     node = lift(x)
-    return Traced(builders.reshape(node, infer_sizes(node.shape, _shape(shape))))
+    return Traced(builders.reshape(node, infer_sizes(node.shape, as_shape(shape))))
 
 
 def permute_dims(x: Operand, axes: Sequence[int]) -> Traced:
@@ -179,11 +204,13 @@ def permute_dims(x: Operand, axes: Sequence[int]) -> Traced:
 
 
 def matrix_transpose(x: Operand) -> Traced:
+    """The last two axes swapped."""
     rank = len(lift(x).shape)
     return permute_dims(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def moveaxis(x: Operand, source: int, destination: int) -> Traced:
+    """Axis `source` of x becomes axis `destination`, the others keep their order."""
     rank = len(lift(x).shape)
     (source,), (destination,) = _axes(source, rank), _axes(destination, rank)
     order = [a for a in range(rank) if a != source]
@@ -192,7 +219,8 @@ def moveaxis(x: Operand, source: int, destination: int) -> Traced:
 
 
 def broadcast_to(x: Operand, shape: Any) -> Traced:
-    return Traced(_broadcast_to(lift(x), _shape(shape)))
+    """x under a shape that NumPy would broadcast it to."""
+    return Traced(_broadcast_to(lift(x), as_shape(shape)))
 
 
 def expand_dims(x: Operand, axis: int = 0) -> Traced:
@@ -215,6 +243,9 @@ def squeeze(x: Operand, axis: int | Sequence[int]) -> Traced:
 
 
 def concat(arrays: Sequence[Operand], axis: int = 0) -> Traced:
+    """Arrays one after the other along `axis`."""
+    if not arrays:
+        raise TypeMismatch("concat requires at least one array")
     nodes = lift_together(arrays)
     (at,) = _axes(axis, len(nodes[0].shape))
     for node in nodes[1:]:
@@ -226,6 +257,7 @@ def concat(arrays: Sequence[Operand], axis: int = 0) -> Traced:
 
 
 def stack(arrays: Sequence[Operand], axis: int = 0) -> Traced:
+    """Arrays of one shape along a new axis, which is `axis` of the result."""
     return concat([expand_dims(x, axis) for x in arrays], axis)
 
 
@@ -234,7 +266,7 @@ def split(x: Operand, sections: int, axis: int = 0) -> tuple[Traced, ...]:
     node = lift(x)
     (at,) = _axes(axis, len(node.shape))
     size = node.shape[at]
-    if not isinstance(size, int) or size % sections:
+    if not isinstance(size, int) or sections < 1 or size % sections:
         raise ShapeMismatch(f"split requires a static multiple of {sections} along axis {at} of {node.type}")
     step = size // sections
     lead = (slice(None),) * at
@@ -245,7 +277,8 @@ def pad(x: Operand, widths: Sequence[tuple[Size, Size]], value: Any = 0) -> Trac
     """`value` around x: (before, after) for each axis."""
     node = lift(x)
     filling = builders.scalar_constant(value, node.dtype)
-    return Traced(builders.pad(node, filling, tuple(w[0] for w in widths), tuple(w[1] for w in widths)))
+    low, high = (tuple(as_size(width[side]) for width in widths) for side in (0, 1))
+    return Traced(builders.pad(node, filling, low, high))
 
 
 # Reductions
@@ -262,10 +295,12 @@ def _reduce(name: str, x: Operand, axis: int | Sequence[int] | None, keepdims: b
 
 
 def sum(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Traced:
+    """The sum over axes (all unless told), in x's dtype; 0 of nothing."""
     return _reduce("add", x, axis, keepdims)
 
 
 def prod(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Traced:
+    """The product over axes, in x's dtype; 1 of nothing."""
     return _reduce("multiply", x, axis, keepdims)
 
 
@@ -275,28 +310,39 @@ def max(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = Fa
 
 
 def min(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Traced:
+    """The least; NaN if there is one; inf or the greatest integer of nothing."""
     return _reduce("minimum", x, axis, keepdims)
 
 
 def any(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Traced:
+    """Whether any element is not 0."""
     return _reduce("bitwise_or", astype(x, "bool"), axis, keepdims)
 
 
 def all(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Traced:
+    """Whether no element is 0."""
     return _reduce("bitwise_and", astype(x, "bool"), axis, keepdims)
 
 
 def mean(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Traced:
-    node = lift(x)
+    """The sum over the count (NaN of nothing); of floating-point dtypes only."""
+    node = _lift_float("mean", x)
     return sum(node, axis, keepdims) / size_value(_count(node.shape, axis), node.dtype)
 
 
 def var(x: Operand, axis: int | Sequence[int] | None = None, correction: int = 0, keepdims: bool = False) -> Traced:
-    """Two passes: the mean of squared distances from the mean."""
-    node = lift(x)
+    """Two passes: the sum of squared distances from the mean over the count less `correction`."""
+    node = _lift_float("var", x)
     centred = Traced(node) - mean(node, axis, keepdims=True)
     return sum(square(centred), axis, keepdims) / (
         size_value(_count(node.shape, axis), node.dtype) - correction)
+
+
+def _lift_float(name: str, x: Operand) -> Node:
+    node = lift(x)
+    if not node.dtype.is_float:
+        raise TypeMismatch(f"{name} requires a floating-point dtype, got {node.type}: convert with astype")
+    return node
 
 
 def _count(shape: Shape, axis: int | Sequence[int] | None) -> Size:
@@ -318,6 +364,7 @@ def size_value(size: Size, dtype: Any) -> Traced:
 
 
 def tensordot(x: Operand, y: Operand, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Traced:
+    """Sums of products over pairs of axes, or over the last and first `axes` axes."""
     left, right = lift_together([x, y])
     if isinstance(axes, int):
         pairs = (tuple(range(len(left.shape) - axes, len(left.shape))), tuple(range(axes)))
@@ -329,6 +376,7 @@ def tensordot(x: Operand, y: Operand, axes: int | tuple[Sequence[int], Sequence[
 
 
 def vecdot(x: Operand, y: Operand, axis: int = -1) -> Traced:
+    """Sums of products along one axis of broadcast operands."""
     return sum(multiply(x, y), axis)
 
 

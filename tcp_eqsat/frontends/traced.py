@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
+from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, UnknownName
 from tcp_eqsat.lang.dims import Dim, Size, equal, exact_divide, format_size, less_equal, product
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.program import Node
@@ -24,10 +24,14 @@ from tcp_eqsat.lang.types import BOOL, DTYPES, F64, I64, DType, Shape, dtype_of
 
 Operand = Any  # a Traced, a NumPy array or a Python number
 
-_UFUNCS = {"true_divide": "divide", "absolute": "abs", "power": "pow",
-           "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
-           "logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_not": "bitwise_invert",
-           "rint": "round", "fmax": "maximum", "fmin": "minimum"}
+_UFUNCS = {
+    "true_divide": "divide", "absolute": "abs", "power": "pow", "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift", "rint": "round",
+}
+_LOGICAL = {
+    "logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_xor": "bitwise_xor",
+    "logical_not": "bitwise_invert",
+}
 
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Traced, Operand], Traced]:
@@ -73,8 +77,8 @@ class Traced:
 
     def reshape(self, *shape: Any) -> Traced:
         """Row-major reshape; one size may be -1."""
-        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        return Traced(builders.reshape(self.node, infer_sizes(self.shape, tuple(sizes))))
+        sizes = shape[0] if len(shape) == 1 else shape
+        return Traced(builders.reshape(self.node, infer_sizes(self.shape, as_shape(sizes))))
 
     def astype(self, dtype: Any) -> Traced:
         """Value conversion, see the scalar operation astype_<dtype>."""
@@ -101,15 +105,23 @@ class Traced:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
-        if method != "__call__" or options or (name not in SCALAR_OPS and name != "matmul"):
-            raise TypeMismatch(f"numpy.{ufunc.__name__} can't be traced here; tcp.numpy lists what can")
-        return matmul(*operands) if name == "matmul" else elementwise(name, *operands)
+        if method == "__call__" and not options:
+            if name == "matmul":
+                return matmul(*operands)
+            if name in _LOGICAL:
+                return logical(name, *operands)
+            if name in SCALAR_OPS:
+                return elementwise(name, *operands)
+        raise TypeMismatch(f"numpy.{ufunc.__name__} can't be traced here; tcp.numpy lists what can")
 
     def __getitem__(self, index: Any) -> Traced:
         return Traced(take_index(self.node, index if isinstance(index, tuple) else (index,)))
 
     def __repr__(self) -> str:
         return f"Traced({self.node.type})"
+
+    def __pos__(self) -> Traced:
+        return self
 
     __add__ = _binary("add")
     __radd__ = _binary("add", reflected=True)
@@ -156,13 +168,34 @@ class Traced:
 # Lifting and broadcasting
 
 
+def as_size(value: Any) -> Size:
+    """An int or a symbolic size; raises TypeMismatch for anything else."""
+    if isinstance(value, Dim):
+        return value
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeMismatch(f"a size or index must be an int or symbolic, got {value!r}")
+
+
+def as_shape(shape: Any) -> Shape:
+    """A shape from a size or a sequence of sizes."""
+    return tuple(map(as_size, shape)) if isinstance(shape, (tuple, list)) else (as_size(shape),)
+
+
 def as_dtype(dtype: Any) -> DType:
     """A dtype from ours, its name, or NumPy's; raises UnknownName."""
     if isinstance(dtype, DType):
         return dtype
     if isinstance(dtype, str) and dtype in DTYPES:
         return DTYPES[dtype]
-    return dtype_of(np.dtype(dtype))
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise UnknownName(f"unknown dtype {dtype!r}; known are {', '.join(DTYPES)}") from None
+    return dtype_of(found)
 
 
 def lift(value: Operand) -> Node:
@@ -270,6 +303,15 @@ def elementwise(name: str, *operands: Operand) -> Traced:
     return Traced(builders.map_scalar(op, *(broadcast_to(n, shape) for n in nodes)))
 
 
+def logical(name: str, *operands: Operand) -> Traced:
+    """`logical_and` and its like; raises TypeMismatch for operands that are not of dtype bool."""
+    for value in operands:
+        dtype = lift(value).dtype
+        if dtype is not BOOL:
+            raise TypeMismatch(f"{name} requires operands of dtype bool, got {dtype}")
+    return elementwise(_LOGICAL[name], *operands)
+
+
 # Structure
 
 
@@ -278,8 +320,8 @@ def infer_sizes(shape: Shape, wanted: tuple[Size, ...]) -> Shape:
     unknown = [i for i, size in enumerate(wanted) if isinstance(size, int) and size == -1]
     if not unknown:
         return wanted
-    known = tuple(size for i, size in enumerate(wanted) if i not in unknown)
-    rest = exact_divide(product(shape), product(known)) if len(unknown) == 1 else None
+    known = product(size for i, size in enumerate(wanted) if i not in unknown)
+    rest = exact_divide(product(shape), known) if len(unknown) == 1 and known != 0 else None
     if rest is None:
         raise ShapeMismatch(f"reshape of [{', '.join(map(format_size, shape))}] can't infer -1 in {list(wanted)}")
     return (*wanted[: unknown[0]], rest, *wanted[unknown[0] + 1:])
@@ -312,7 +354,10 @@ def matmul(x: Operand, y: Operand) -> Traced:
 
 
 def take_index(node: Node, index: tuple[Any, ...]) -> Node:
-    """Basic NumPy indexing: ints, slices with positive steps, None and one Ellipsis."""
+    """Basic NumPy indexing: ints, slices with positive steps, None and one Ellipsis.
+
+    Raises TypeMismatch for other indices, ShapeMismatch where an index is not provably within its axis.
+    """
     given = sum(item is not None and not isinstance(item, EllipsisType) for item in index)
     if given > len(node.shape) or sum(isinstance(item, EllipsisType) for item in index) > 1:
         raise TypeMismatch(f"{node.type} can't be indexed by {len(index)} items")
@@ -349,11 +394,7 @@ def take_index(node: Node, index: tuple[Any, ...]) -> Node:
 
 
 def _position(item: Any, size: Size, node: Node, axis: int) -> Size:
-    if not isinstance(item, Dim):
-        try:
-            item = operator.index(item)
-        except TypeError:
-            raise TypeMismatch(f"an index must be an int, a slice, None or ..., got {item!r}") from None
+    item = as_size(item)
     position = item + size if isinstance(item, int) and item < 0 else item
     if less_equal(0, position) is not True or less_equal(position + 1, size) is not True:
         raise ShapeMismatch(f"index {item} is not provably within axis {axis} of {node.type}")
@@ -361,14 +402,14 @@ def _position(item: Any, size: Size, node: Node, axis: int) -> Size:
 
 
 def _slice_bounds(item: slice, size: Size, node: Node, axis: int) -> tuple[Size, Size, int]:
-    stride = 1 if item.step is None else operator.index(item.step)
-    if stride < 1:
-        raise TypeMismatch(f"slices require positive steps, got {stride} along axis {axis} of {node.type}")
+    stride = 1 if item.step is None else as_size(item.step)
+    if not isinstance(stride, int) or stride < 1:
+        raise TypeMismatch(f"slices require positive int steps, got {stride} along axis {axis} of {node.type}")
 
     def bound(value: Any, default: Size) -> Size:
         if value is None:
             return default
-        value = value if isinstance(value, Dim) else operator.index(value)
+        value = as_size(value)
         if isinstance(value, int) and value < 0:
             value = value + size
         if isinstance(value, int) and isinstance(size, int):

@@ -30,13 +30,20 @@ def spec(text: str, **ranges: Range) -> Spec:
     """An argument's type as text. Names are symbolic sizes, shared by all specs of one trace.
 
     A keyword gives a symbol's range (lower, upper), ends included, or (lower, upper, divisor); the default
-    is 0 to 2**31 - 1.
+    is 0 to 2**31 - 1. Raises ArgumentError for a range of another form.
     """
+    for name, given in ranges.items():
+        if not isinstance(given, tuple) or len(given) not in (2, 3) or not all(type(n) is int for n in given):
+            raise ArgumentError(
+                f"the range of {name} must be (lower, upper) or (lower, upper, divisor), got {given!r}")
     return Spec(text, ranges)
 
 
 def spec_types(specs: tuple[Spec | str | TensorType, ...]) -> tuple[TensorType, ...]:
-    """The types of specs under one set of symbols; raises ArgumentError where they contradict each other."""
+    """The types of specs under one set of symbols.
+
+    Raises ArgumentError where they contradict each other, ParseError and UnknownName for malformed ones.
+    """
     ranges: dict[str, Range] = {}
     for item in specs:
         if isinstance(item, Spec):
@@ -53,6 +60,8 @@ def spec_types(specs: tuple[Spec | str | TensorType, ...]) -> tuple[TensorType, 
     types = []
     for item in specs:
         text = item.text if isinstance(item, Spec) else item
+        if not isinstance(text, (str, TensorType)):
+            raise ArgumentError(f"a spec is written like spec('f32[b, 16]'), got {text!r}")
         types.append(text if isinstance(text, TensorType) else parse_type(text, lookup))
     unused = set(ranges) - set(symbols)
     if unused:

@@ -195,8 +195,10 @@ def parameter(index: int, dtype: DType) -> ScalarParameter:
 def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
     """The bits of `value` in `dtype`; a float is rounded to nearest even, and every NaN is one NaN.
 
-    Raises TypeMismatch where an integer does not fit or would be rounded.
+    Raises TypeMismatch for what is no real number, and where an integer does not fit or would be rounded.
     """
+    if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+        raise TypeMismatch(f"a number is required, got {type(value).__name__}")
     if dtype.kind is not Kind.FLOAT:
         if isinstance(value, (float, np.floating)) and not float(value).is_integer():
             raise TypeMismatch(f"a literal of dtype {dtype} must be an integer, got {value}")
