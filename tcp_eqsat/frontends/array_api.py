@@ -367,6 +367,8 @@ def tensordot(x: Operand, y: Operand, axes: int | tuple[Sequence[int], Sequence[
     """Sums of products over pairs of axes, or over the last and first `axes` axes."""
     left, right = lift_together([x, y])
     if isinstance(axes, int):
+        if not 0 <= axes <= builtins.min(len(left.shape), len(right.shape)):
+            raise TypeMismatch(f"tensordot requires at most the axes of {left.type} and {right.type}, got {axes}")
         pairs = (tuple(range(len(left.shape) - axes, len(left.shape))), tuple(range(axes)))
     else:
         pairs = (_axes(tuple(axes[0]), len(left.shape)), _axes(tuple(axes[1]), len(right.shape)))
