@@ -26,7 +26,7 @@ THEMES: dict[str, RuleSet] = {
 everything = sum(THEMES.values(), RuleSet())
 """Every rule that ships."""
 
-_JOINING = ("slice_of_both_parts", "concatenation_through_binary")
+_JOINING = ("slice_of_both_parts", "concatenation_through_binary", "split_binary_of_concatenations")
 
 extra = everything.select(lambda each: each.name in _JOINING)
 """Rules to be asked for: with siblings merged, they cut and join the same values in ever more ways."""
