@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from tcp_eqsat.codegen.llvm_text import LLVMValue, memory_type
 from tcp_eqsat.codegen.llvm_values import LLVMBuilder
@@ -19,10 +20,15 @@ _FOLD = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 
 
 class LoopText:
-    """Writes blocks through `builder`. `sizes` are the i64 arguments asked for, `entry` what is computed first."""
+    """Writes blocks through `builder`. `sizes` are the i64 arguments asked for, `entry` what is computed first.
 
-    def __init__(self, builder: LLVMBuilder) -> None:
+    Every block that need not run before what follows it is written within a `scope`: what is known only there is
+    forgotten after it.
+    """
+
+    def __init__(self, builder: LLVMBuilder, scope: Callable[[], AbstractContextManager[None]]) -> None:
         self.builder = builder
+        self.scope = scope
         self.block = "start"
         self.sizes: dict[Size, str] = {}
         self.entry: list[str] = []
@@ -114,7 +120,7 @@ class LoopText:
             for key, value in state.items():
                 state[key] = phi = LLVMValue(self.builder.fresh("acc"), value.dtype, value.lanes)
                 phis.append((phi, state, key))
-        with self.builder.scope():
+        with self.scope():
             emit(index)
             following = self.builder.instruction(f"add i64 {index}, {step}", I64, 1).text
             self._branch(self.compare("sle", following, last), head, done)
@@ -139,27 +145,32 @@ class LoopText:
         A last step that would reach beyond the end starts earlier. Counts end with 1.
         """
         (done,) = self._names("covered")
-        for count in counts:
-            test, head = self._names("try", "cover")
-            self._branch(self.compare("sge", extent, count), head, test)
-            before = self.block
-            self._label(head)
-            index = self.builder.fresh("i")
-            placeholder = len(self.builder.lines)
-            self.builder.line("")
-            with self.builder.scope():
-                emit(index, count)
-                after = self.builder.instruction(f"add i64 {index}, {count}", I64, 1).text
-                least = self.builder.instruction(f"sub i64 {extent}, {count}", I64, 1).text
-                self.builder.declare("llvm.smin.i64", "i64", ("i64", "i64"))
-                following = self.builder.instruction(
-                    f"call i64 @llvm.smin.i64(i64 {after}, i64 {least})", I64, 1).text
-                self._branch(self.compare("slt", after, extent), head, done)
-            self.builder.lines[placeholder] = (
-                f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{self.block} ]")
-            self._label(test)
+        with self.scope():  # the tests after the first run only where no count before fitted
+            for count in counts:
+                self._cover(extent, count, emit, done)
         self._jump(done)
         self._label(done)
+
+    def _cover(self, extent: Integer, count: int, emit: Callable[[str, int], None], done: str) -> None:
+        """The steps of `count`, then to `done`, where that fits; else on to what is written next."""
+        test, head = self._names("try", "cover")
+        self._branch(self.compare("sge", extent, count), head, test)
+        before = self.block
+        self._label(head)
+        index = self.builder.fresh("i")
+        placeholder = len(self.builder.lines)
+        self.builder.line("")
+        with self.scope():
+            emit(index, count)
+            after = self.builder.instruction(f"add i64 {index}, {count}", I64, 1).text
+            least = self.builder.instruction(f"sub i64 {extent}, {count}", I64, 1).text
+            self.builder.declare("llvm.smin.i64", "i64", ("i64", "i64"))
+            following = self.builder.instruction(
+                f"call i64 @llvm.smin.i64(i64 {after}, i64 {least})", I64, 1).text
+            self._branch(self.compare("slt", after, extent), head, done)
+        self.builder.lines[placeholder] = (
+            f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{self.block} ]")
+        self._label(test)
 
     def branch(self, condition: str, states: Sequence[State], emit: Callable[[], None]) -> None:
         """`emit()` where the i1 `condition` holds."""
@@ -168,7 +179,8 @@ class LoopText:
         entering = [dict(state) for state in states]
         self._branch(condition, then, done)
         self._label(then)
-        emit()
+        with self.scope():
+            emit()
         after = self.block
         self._jump(done)
         self._label(done)
@@ -181,11 +193,13 @@ class LoopText:
         left, right, done = self._names("yes", "no", "join")
         self._branch(condition, left, right)
         self._label(left)
-        x = yes()
+        with self.scope():
+            x = yes()
         x_block = self.block
         self._jump(done)
         self._label(right)
-        y = no()
+        with self.scope():
+            y = no()
         y_block = self.block
         self._jump(done)
         self._label(done)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from tcp_eqsat.codegen.dependence import Dependence
 from tcp_eqsat.codegen.llvm_loops import LoopText
@@ -30,7 +30,7 @@ class NestValues:
 
     def __init__(self, nest: Nest, target: CpuTarget, declarations: dict[str, str]) -> None:
         self.builder = LLVMBuilder(target, 1, declarations)
-        self.text = LoopText(self.builder)
+        self.text = LoopText(self.builder, self.scope)
         self.dependence = Dependence(nest)
         self.arrays = {a.name: f"%p{n}" for n, a in enumerate(nest.arrays)}
         self.axes: list[int] = []  # of the open loops, outermost first
@@ -237,13 +237,9 @@ class NestValues:
         wide = guard is not None or self.vector in self.dependence.of(choose)
         lanes = self.builder.lanes if wide else 1
 
-        def side(compute: Callable[[], LLVMValue]) -> Callable[[], LLVMValue]:
-            def emit() -> LLVMValue:
-                with self.scope():
-                    return self.builder.splat(compute(), lanes)
-            return emit
-
-        return self.text.either(condition.text, side(inside), side(lambda: self.value(choose.outside, at, guard)))
+        return self.text.either(
+            condition.text, lambda: self.builder.splat(inside(), lanes),
+            lambda: self.builder.splat(self.value(choose.outside, at, guard), lanes))
 
 
 def as_i64(value: str | int) -> LLVMValue:

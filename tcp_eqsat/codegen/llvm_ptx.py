@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcp_eqsat.codegen.gpu_schedule import WARP, Launch, Level, domain_of
@@ -84,7 +84,7 @@ class _Emitter:
         self.symbol = symbol
         self.target = target
         self.builder = LLVMBuilder(target, 1, declarations)
-        self.text = LoopText(self.builder)
+        self.text = LoopText(self.builder, self._scope)
         self.scratch = frozenset(a.name for a in launch.nest.arrays if a.access is Access.SCRATCH)
         self.arrays: dict[str, str] = {}  # pointers by array
         self.shared: dict[str, tuple[str, int]] = {}  # shared memory: LLVM type and bytes, by name
@@ -168,7 +168,7 @@ class _Emitter:
             self._decode(number, self.launch.domain)
             self._body(body)
 
-        self._branch(self.text.compare("slt", number, count), [], inside)
+        self.text.branch(self.text.compare("slt", number, count), [], inside)
 
     def _decode(self, number: Integer, loops: tuple[For, ...]) -> None:
         """Sets the loops' indices to the iteration of a number, the last loop running fastest."""
@@ -234,7 +234,7 @@ class _Emitter:
             elif turns:
                 self.text.loop(0, turns, 1, states, step)
             if rest:
-                self._branch(self.text.compare("slt", thread, rest), states, lambda: step(turns))
+                self.text.branch(self.text.compare("slt", thread, rest), states, lambda: step(turns))
         else:
             left = self.text.integer("sub", self.text.integer("add", total, threads - 1), thread)
             self.text.loop(0, self._divide("udiv", left, threads), 1, states, step)
@@ -252,14 +252,6 @@ class _Emitter:
         """The open accumulators that the body updates."""
         names = {s.name for s in walk_statements(body) if isinstance(s, Update)}
         return [state for name, (_, state) in self.open.items() if name in names]
-
-    def _branch(self, condition: str, states: list[State], emit: Callable[[], None]) -> None:
-        """`emit()` where the i1 `condition` holds."""
-        def inside() -> None:
-            with self._scope():
-                emit()
-
-        self.text.branch(condition, states, inside)
 
     @contextlib.contextmanager
     def _scope(self) -> Iterator[None]:
@@ -296,7 +288,7 @@ class _Emitter:
             self.builder.store(value, pointer)
             return
         first = self.text.compare("eq", self._special(_THREAD), 0)
-        self._branch(first, [], lambda: self.builder.store(value, pointer))
+        self.text.branch(first, [], lambda: self.builder.store(value, pointer))
         if store.array in self.scratch:
             self._barrier()
 
@@ -305,7 +297,7 @@ class _Emitter:
         if condition is True:
             self._body(body)
         elif condition is not False:
-            self._branch(condition.text, self._updated(body), lambda: self._body(body))
+            self.text.branch(condition.text, self._updated(body), lambda: self._body(body))
 
     # Folds
 
@@ -351,7 +343,7 @@ class _Emitter:
         place = self._allocate(f"fold_{accumulator.dtype}", accumulator.dtype, warps)
         thread = self._special(_THREAD)
         warp, lane = self._divide("udiv", thread, WARP), self._divide("urem", thread, WARP)
-        self._branch(self.text.compare("eq", lane, 0), [], lambda: self.builder.store(
+        self.text.branch(self.text.compare("eq", lane, 0), [], lambda: self.builder.store(
             value, self.text.element(place, accumulator.dtype, warp)))
         self._barrier()
         parts = [self.builder.load(self.text.element(place, accumulator.dtype, n), accumulator.dtype, 1)
@@ -429,13 +421,8 @@ class _Emitter:
         if isinstance(condition, bool):
             return self._value(choose.inside if condition else choose.outside)
 
-        def side(value: Value) -> Callable[[], LLVMValue]:
-            def emit() -> LLVMValue:
-                with self._scope():
-                    return self._value(value)
-            return emit
-
-        return self.text.either(condition.text, side(choose.inside), side(choose.outside))
+        return self.text.either(
+            condition.text, lambda: self._value(choose.inside), lambda: self._value(choose.outside))
 
     def _holds(self, ranges: tuple[IndexRange, ...]) -> LLVMValue | bool:
         """Whether all indices are in their ranges; True or False where that is known here."""

@@ -174,3 +174,22 @@ def test_positions_address_lanes_and_copies() -> None:
         keep = Store("row", PLACE, element())
         loop = For(0, N, (keep, Store("y", I, Load("row", PLACE, F32))), How(lanes=4, copies=2, position=2))
         np.testing.assert_array_equal(run((loop,), numbers(size), size, scratch=8), numbers(size))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_what_one_block_knows_is_unknown_beside_it(how: How) -> None:
+    """The same sizes, indices and guards in loops and branches that run after one another, or not at all."""
+    def check(size: Size, x: np.ndarray) -> None:
+        ranges = (IndexRange(I, 2, 9), IndexRange(I + N, 4, 30))
+        again = (IndexRange(J, 2, 9), IndexRange(J + N, 4, 30))
+        row = For(1, 2, (For(0, size, (If(ranges, (Store("y", I, element()),)),), how),))
+        other = For(2, size, (Store("y", axis_index(2) + N, number(0)),), how)
+        chosen = Choose(again, element(J), element(J.scaled(0)))
+        last = For(1, size, (Store("y", J + N, chosen),), how)
+        y = run((row, other, last), x, 2 * len(x))
+        i = np.arange(len(x))
+        inside = (i >= 2) & (i < 9) & (i + len(x) >= 4) & (i + len(x) < 30)
+        np.testing.assert_array_equal(y[:len(x)], np.where(inside, x, -1))
+        np.testing.assert_array_equal(y[len(x):], np.where(inside, x, x[0] if len(x) else 0))
+
+    at_sizes(check)
