@@ -19,7 +19,7 @@ ROOT = Path(tcp_eqsat.__file__).parent
 
 MAY_IMPORT = {
     "errors": set(),
-    "programs": set(),
+    "programs": {"errors", "lang", "frontends"},
     "lang": {"errors"},
     "frontends": {"errors", "lang"},
     "codegen": {"errors", "lang"},
