@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -364,6 +365,14 @@ def test_version_is_the_one_that_llvm_picks(sm: str) -> None:
 # ptxas
 
 
+def found_ptxas() -> str | None:
+    """The assembler on PATH, or the one of the wheel that the extra `gpu` installs."""
+    spec = importlib.util.find_spec("nvidia")
+    places = [] if spec is None else [str(Path(p, "cuda_nvcc", "bin")) for p in spec.submodule_search_locations or ()]
+    return shutil.which("ptxas") or shutil.which("ptxas", path=os.pathsep.join(places))
+
+
+
 @dataclass(frozen=True)
 class Use:
     """What ptxas says that a kernel takes: registers of a thread, spilled bytes, shared bytes of a block."""
@@ -374,9 +383,9 @@ class Use:
 
 
 def assemble(text: str, sm: str, folder: Path) -> dict[str, Use]:
-    ptxas = shutil.which("ptxas")
+    ptxas = found_ptxas()
     if ptxas is None:
-        pytest.skip("no ptxas on PATH (it comes with the CUDA toolkit, or the wheel nvidia-cuda-nvcc-cu12)")
+        pytest.skip("no ptxas: neither on PATH nor in the wheel nvidia-cuda-nvcc-cu12 (the extra `gpu`)")
     source = folder / f"{sm}.ptx"
     source.write_text(text)
     done = subprocess.run(
