@@ -7,12 +7,13 @@ from tcp_eqsat.rules.facts import (
     finite,
     is_float,
     is_integer,
+    is_signed,
     nonnegative,
     nonzero,
     not_negative_zero,
     positive,
 )
-from tcp_eqsat.rules.functions import abs, maximum, minimum, square
+from tcp_eqsat.rules.functions import abs, maximum, minimum, negative, square
 from tcp_eqsat.rules.maps import has_exact_reciprocal
 from tcp_eqsat.rules.pattern import constant_variables, variables
 from tcp_eqsat.rules.rule import Phase, RuleSet, rule
@@ -48,7 +49,8 @@ neutral = RuleSet((
 ))
 
 signs = RuleSet((
-    rule("negate_negation", -(-x), x, phase=SIMPLIFY, doc="Negation flips the sign bit; integers wrap."),
+    rule("negate_negation", negative(negative(x)), x, phase=SIMPLIFY,
+         doc="Negation flips the sign bit; integers wrap."),
     rule("multiply_by_minus_one", x * -1, -x, phase=SIMPLIFY, doc="A sign flip is cheaper than a product."),
     rule("subtract_as_add_negation", x - y, x + -y, bidirectional=True,
          doc="IEEE 754 defines the difference so; lets rules about sums meet differences."),
@@ -62,7 +64,8 @@ signs = RuleSet((
     rule("negation_out_of_quotient", -x / y, -(x / y), when=is_float(x), bidirectional=True,
          doc="Moves a sign to where it cancels."),
     rule("absolute_of_absolute", abs(abs(x)), abs(x), phase=SIMPLIFY, doc="Idempotent."),
-    rule("absolute_of_negation", abs(-x), abs(x), phase=SIMPLIFY, doc="The sign does not matter."),
+    rule("absolute_of_negation", abs(-x), abs(x), when=is_signed(x), phase=SIMPLIFY,
+         doc="The sign does not matter; unsigned integers have none."),
     rule("absolute_where_nonnegative", abs(x), x, when=nonnegative(x) & not_negative_zero(x), phase=SIMPLIFY,
          doc="Nothing to do where x is never below zero and never -0."),
     rule("absolute_of_product", abs(x * y), abs(x) * abs(y), when=is_float(x),

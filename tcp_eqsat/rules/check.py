@@ -29,7 +29,7 @@ from tcp_eqsat.rules.rule import Phase, Rule, Side, rule
 from tcp_eqsat.rules.sampling import SYMBOLS, DeadEnd, NoValue, Placed, Sample, Sampler, build_left, build_right
 from tcp_eqsat.rules.verdict import Counterexample, Outcome, Verdict
 
-MATCHES = 60
+MATCHES = 100
 ATTEMPTS = 6000
 MAX_ELEMENTS = 3000
 MAX_COUNTEREXAMPLES = 12

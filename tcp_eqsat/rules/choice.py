@@ -7,7 +7,7 @@ from tcp_eqsat.lang.tiers import FINITE_ONLY, REASSOCIATION
 from tcp_eqsat.lang.types import DTYPES, TensorType
 from tcp_eqsat.rules.attribute import Sort
 from tcp_eqsat.rules.condition import Condition, predicate
-from tcp_eqsat.rules.facts import is_float, nonzero, not_nan
+from tcp_eqsat.rules.facts import is_float, not_nan, not_negative_zero
 from tcp_eqsat.rules.functions import (
     bitwise_and,
     bitwise_invert,
@@ -44,8 +44,8 @@ choices = RuleSet((
          doc="One choice instead of two."),
     rule("choose_truth", where(p, True, False), p, phase=SIMPLIFY, doc="The condition itself, for results of bool."),
     rule("maximum_from_choice_where_ordered", where(greater_equal(x, y), x, y), maximum(x, y),
-         when=not_nan(x) & not_nan(y) & nonzero(x), phase=SIMPLIFY,
-         doc="NaN must not occur, and zeros of different sign must not tie."),
+         when=not_nan(x) & not_negative_zero(x), phase=SIMPLIFY,
+         doc="A NaN in x would lose the comparison, and -0 would win its tie with +0; a NaN in y is chosen."),
     rule("maximum_from_choice", where(greater(x, y), x, y), maximum(x, y), needs=REASSOCIATION | FINITE_ONLY,
          phase=SIMPLIFY, doc="The same where values are finite and the sign of zero is free."),
     rule("minimum_from_choice", where(less(x, y), x, y), minimum(x, y), needs=REASSOCIATION | FINITE_ONLY,

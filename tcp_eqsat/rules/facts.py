@@ -32,7 +32,7 @@ from tcp_eqsat.rules.functions import (
     tanh,
     where,
 )
-from tcp_eqsat.rules.maps import nonempty_reduction
+from tcp_eqsat.rules.maps import nonempty_reduction, sums_something
 from tcp_eqsat.rules.pattern import (
     Apply,
     Pattern,
@@ -59,7 +59,8 @@ not_negative_zero = Fact(
     "not_negative_zero", lambda a: ~((a == 0) & np.signbit(np.asarray(a, np.float64))),
     "No element is -0.")
 
-FACTS: tuple[Fact, ...] = (not_nan, finite, nonnegative, positive, nonzero, not_negative_zero)
+FACTS: tuple[Fact, ...] = (not_negative_zero, not_nan, nonzero, nonnegative, finite, positive)
+"""Weaker ones first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,12 @@ def is_integer(x: TensorType) -> bool:
 
 
 @predicate(Sort.TENSOR)
+def is_signed(x: TensorType) -> bool:
+    """The tensor is of a dtype with negative numbers."""
+    return x.dtype.is_signed
+
+
+@predicate(Sort.TENSOR)
 def is_bool(x: TensorType) -> bool:
     """The tensor is of dtype bool."""
     return x.dtype == BOOL
@@ -114,7 +121,7 @@ _MOVES: tuple[tuple[Pattern, tuple[TensorVariable, ...]], ...] = (
 
 _ALWAYS: tuple[tuple[Fact, tuple[Pattern, ...]], ...] = (
     (nonnegative, (exp(x), exp2(x), logistic(x))),
-    (not_negative_zero, (exp(x), exp2(x), logistic(x), reduce("add", x, m, e, k))),
+    (not_negative_zero, (exp(x), exp2(x), logistic(x))),
 )
 
 _WHEN: tuple[tuple[Fact, Pattern, Condition], ...] = (
@@ -145,6 +152,7 @@ _WHEN: tuple[tuple[Fact, Pattern, Condition], ...] = (
     (positive, x + y, nonnegative(x) & positive(y) & is_float(x)),
     (positive, sqrt(x), positive(x)),
     *((nonzero, function(x), nonzero(x)) for function in (negative, abs)),
+    (not_negative_zero, reduce("add", x, m, e, k), sums_something(e, k)),
     (not_negative_zero, abs(x), is_float(x)),
     (not_negative_zero, square(x), is_float(x)),
     (not_negative_zero, x + y, not_negative_zero(x)),

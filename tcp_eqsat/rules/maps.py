@@ -121,6 +121,12 @@ def nonempty_reduction(extents: Shape, rank: int) -> bool:
 
 
 @predicate(SHAPE, INT)
+def sums_something(extents: Shape, rank: int) -> bool:
+    """There is a summed label, of any extent: the sum starts at +0."""
+    return len(extents) > rank
+
+
+@predicate(SHAPE, INT)
 def unit_reduction(extents: Shape, rank: int) -> bool:
     """Only axes of size 1 are reduced, or none."""
     return all(equal(size, 1) for size in extents[rank:])

@@ -38,9 +38,14 @@ class Palette(enum.Enum):
 def _float_choices(dtype: np.dtype) -> tuple[float, ...]:
     info = np.finfo(dtype)
     tiny, least, largest = float(info.tiny), float(info.smallest_subnormal), float(info.max)
-    return (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, -7.0, 0.1, 1e-3,
+    common = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0)
+    return (*common, *common, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, -7.0, 0.1, 1e-3,
             least, -least, 3 * least, tiny, -tiny, tiny * 1.5, largest, -largest, largest / 2, largest / 3,
             float(np.sqrt(largest)), 100.25, -100.25)
+
+
+FLOAT_EXAMPLES: np.ndarray = np.array(_float_choices(np.dtype(np.float64)))
+"""The special values, as f64."""
 
 
 def draw(rng: random.Random, type_: TensorType, palette: Palette, bindings: Mapping[str, int]) -> np.ndarray:
@@ -80,7 +85,7 @@ def _draw_floats(source: np.random.Generator, count: int, palette: Palette, dtyp
     with np.errstate(all="ignore"):
         special = source.choice(np.array(_float_choices(dtype)), count)
         wide = signs * np.exp2(source.uniform(-40, 40, count))
-        return np.choose(source.integers(0, 4, count), [special, special, spread, wide])
+        return np.choose(source.integers(0, 5, count), [special, special, special, spread, wide])
 
 
 def admissible(array: np.ndarray, facts: Sequence[Fact], needs: Permissions) -> np.ndarray:

@@ -165,10 +165,11 @@ class Sampler:
         """A sample and the left sides under it; raises DeadEnd."""
         self.sample = Sample()
         rng = self.rng
-        self.pool: list[Size] = [*rng.sample([0, 1, 2, 3, 5], rng.choice((1, 2, 2, 3)))]
-        if rng.random() < 0.8:
-            self.pool = [size for size in self.pool if size] or [2]
-        if rng.random() < 0.25:
+        self.pool: list[Size] = [*rng.sample([1, 2, 3, 5], rng.choice((1, 2, 2, 3)))]
+        extra = rng.random()
+        if extra < 0.25:
+            self.pool.append(0)
+        elif extra < 0.5:
             self.pool += _SYMBOLIC
         self.sample.operations = {
             x.name: rng.choice(self._arities[x.arity]) for x in operation_variables(*self.patterns)}
@@ -209,7 +210,7 @@ class Sampler:
             return self.classes.fixed[key]
         if key not in self._dtypes:
             others = [*DTYPES.values()]
-            self._dtypes[key] = self.rng.choice((F32, F32, F32, F32, F64, F64, I32, I32, self.rng.choice(others)))
+            self._dtypes[key] = self.rng.choice((F32, F32, F32, F64, I32, *self.rng.choices(others, k=2)))
         return self._dtypes[key]
 
     def size(self) -> Size:
@@ -278,6 +279,15 @@ class Sampler:
             self.bind(pattern.value, number)
         return Placed(pattern, TensorType(dtype, shape), ())
 
+    def near_bound(self, rank: int) -> Shape | None:
+        """Sometimes a shape that is bound already, with one size from another: what meets conditions that compare."""
+        bound = [x for x in self.sample.values.values() if isinstance(x, tuple) and len(x) == rank]
+        if len(bound) < 2 or rank == 0 or self.rng.random() < 0.5:
+            return None
+        base, other = self.rng.sample(bound, 2)
+        at = self.rng.randrange(rank)
+        return (*base[:at], other[at], *base[at + 1:])
+
     # Index maps ---------------------------------------------------------------------------------------------------
 
     def place_labels(self, pattern: Operation, target: Shape | None, label_terms: tuple[AttributeTerm, ...],
@@ -325,6 +335,8 @@ class Sampler:
             raise DeadEnd
         kept = list(target if target is not None else self.sizes(rank))
         summed = [] if all_kept else list(self.sizes(self.rng.choice((0, 1, 1, 2))))
+        if summed and self.rng.random() < 0.15:
+            summed[0] = 0
         fixed = [found for found in labels if found is not None]
         if fixed:
             needed = max((label + 1 for found in fixed for label in found), default=0)
@@ -418,7 +430,9 @@ def _place_slice(s: Sampler, pattern: Operation, target: Shape | None) -> tuple[
     if any(len(found) != rank for found in (target, known, starts, limits, strides) if found is not None):
         raise DeadEnd
     if starts is None:
-        starts = tuple(0 if whole else s.rng.choice((0, 0, 1, 2)) for _ in range(rank))
+        starts = s.near_bound(rank) or tuple(0 if whole else s.rng.choice((0, 0, 1, 2)) for _ in range(rank))
+    if limits is None and target is None:
+        limits = s.near_bound(rank)
     if limits is None:
         if target is not None:
             limits = tuple(map(_limit, starts, target, strides))
