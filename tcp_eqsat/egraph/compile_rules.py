@@ -12,7 +12,8 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,26 +64,40 @@ class Stage(enum.Enum):
     """When a rule joins: every stage runs to a fixed point with all rules so far before the next begins.
 
     SIMPLIFY   the phase of that name
-    STRUCTURE  rules about tensor operations, and algebra that gets shorter: they add little and end by themselves
-    ALGEBRA    laws of scalar operations that keep the size or add to it: together they may go on for ever
+    STRUCTURE  rules about tensor operations that do not add work, and algebra that gets shorter
+    SIBLINGS   rules with several roots. They run once: they could match for ever what they add
+    ALGEBRA    what adds work, and laws of scalar operations that keep it: together they may go on for ever
     """
 
     SIMPLIFY = "simplify"
     STRUCTURE = "structure"
+    SIBLINGS = "siblings"
     ALGEBRA = "algebra"
+
+
+MOVEMENT = frozenset(("view", "reshape", "slice", "concatenate", "pad"))
+"""Operations that compute nothing."""
 
 
 def stage_of(rule: Rule) -> Stage:
     """The stage of one direction of a rule."""
     if rule.phase is Phase.SIMPLIFY:
         return Stage.SIMPLIFY
-    lefts, rights = _operations(rule.lefts), _operations(rule.rights)
-    structural = any(isinstance(x, Operation) for x in lefts | rights)
-    return Stage.STRUCTURE if structural or len(rights) < len(lefts) else Stage.ALGEBRA
+    if len(rule.lefts) > 1:
+        return Stage.SIBLINGS
+    before, after = _operations(rule.lefts), _operations(rule.rights)
+    is_structural = any(isinstance(x, Operation) for x in before | after)
+    work = _work(after) - _work(before)
+    return Stage.STRUCTURE if work < 0 or (is_structural and work == 0) else Stage.ALGEBRA
 
 
 def _operations(patterns: Iterable[Pattern]) -> frozenset[Pattern]:
     return frozenset(x for pattern in patterns for x in pattern.walk() if isinstance(x, (Apply, Operation)))
+
+
+def _work(operations: frozenset[Pattern]) -> int:
+    """How many of the operations compute something."""
+    return sum(not isinstance(x, Operation) or x.name not in MOVEMENT for x in operations)
 
 
 @dataclass(frozen=True)
@@ -170,8 +185,32 @@ def _commands(builder: _Builder, heads: list[str], ruleset: str, asking: str,
     ], table
 
 
+_VARIABLE = re.compile(r"\?\w+")
+
+
 def _rule(facts: Iterable[str], heads: Iterable[str], ruleset: str, name: str) -> str:
-    return f"(rule ({' '.join(dict.fromkeys(facts))}) ({' '.join(heads)}) :ruleset {ruleset} :name {quoted(name)})"
+    body = " ".join(_without_repetitions(dict.fromkeys(facts)))
+    return f"(rule ({body}) ({' '.join(heads)}) :ruleset {ruleset} :name {quoted(name)})"
+
+
+def _without_repetitions(facts: Iterable[str]) -> Iterator[str]:
+    """Facts that name no variable twice: egglog 13 matches deleted rows where two columns of one row must be equal."""
+    copies = itertools.count()
+    for fact in facts:
+        seen: set[str] = set()
+        equal: list[str] = []
+
+        def renamed(match: re.Match[str], seen: set[str] = seen, equal: list[str] = equal) -> str:
+            variable = match.group()
+            if variable not in seen:
+                seen.add(variable)
+                return variable
+            copy = f"?copy{next(copies)}"
+            equal.append(f"(value-eq {variable} {copy})")
+            return copy
+
+        yield _VARIABLE.sub(renamed, fact)
+        yield from equal
 
 
 def fact_table(name: str) -> str:

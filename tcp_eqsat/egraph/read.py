@@ -25,24 +25,18 @@ from tcp_eqsat.lang.types import DType, TensorType, Type, dtype_named
 
 
 def read_view(engine: Engine, tables: Tables, decoder: Decoder, encoding: Encoding) -> EGraphView:
-    """The picture of an e-graph. Raises EGraphError where a value of the program has no class.
-
-    egglog 13 may leave rows behind whose operands were merged into another class; the row over the new class is there
-    too, so they are left out.
-    """
+    """The picture of an e-graph. Raises EGraphError where a value or an operand has no class: egglog went wrong then."""
     decoder.read(tables)
     rows = _Rows(engine, tables, decoder, encoding.outside)
     values = {decoder.value("i64", inputs[0]): output for inputs, output in tables.rows("original")}
     order = _number(rows, [values[n] for n in range(len(values))])
     numbers = {value: n for n, value in enumerate(order)}
-    lost = [n for n, value in values.items() if value not in numbers]
-    if lost:
-        raise EGraphError(f"egglog lost the class of value {min(lost)}")
+    if not numbers.keys() >= {*values.values(), *rows.operands()}:
+        raise EGraphError("egglog lost the class of a value")
     types = rows.types(order)
     classes = tuple(
         tuple(rows.enode(row, numbers, types) for row in sorted(
-            (row for row in rows.members[value] if numbers.keys() >= set(row.operands)),
-            key=lambda row: _row_key(row, numbers)))
+            rows.members[value], key=lambda row: _row_key(row, numbers)))
         for value in order)
     return EGraphView(
         classes, tuple(types[n] for n in range(len(order))),
@@ -85,6 +79,10 @@ class _Rows:
                     text = ";".join(_column_text(x) for x in columns)
                     found = columns_of[(constructor.name, raw)] = ((constructor.name, text), columns)
                 self.members[output].append(_Row(constructor, *found, operands))
+
+    def operands(self) -> set[Any]:
+        """Every class that is an operand."""
+        return {x for members in self.members.values() for row in members for x in row.operands}
 
     def types(self, order: list[Any]) -> dict[int, Type]:
         """The type of each class, by its place in `order`."""

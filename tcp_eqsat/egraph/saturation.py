@@ -157,13 +157,15 @@ class _Run:
 
     def _stage(self, stage: Stage) -> StopReason:
         """Rounds until nothing changes or a limit is reached."""
+        stages = list(Stage)[:list(Stage).index(stage) + 1]
+        without: frozenset[Stage] = frozenset(() if stage is Stage.SIBLINGS else (Stage.SIBLINGS,))
         for _ in range(self._rounds):
             start = time.perf_counter()
             before = self._size()
             added: Counter[str] = Counter()
             undo = self._mark()
             try:
-                changed = self._round(stage, added)
+                changed = self._round([x for x in stages if x not in without], added)
             except _Overflow:
                 undo()
                 if 2 * before > self._limit:
@@ -171,6 +173,7 @@ class _Run:
                 self._dropped.add(max(added, key=lambda name: added[name]))
                 changed = True
             else:
+                without = frozenset((Stage.SIBLINGS,))
                 self._added += added
             self._iterations.append(Iteration(stage, self._size(), time.perf_counter() - start))
             if self._is_cut or self._clock.is_over:
@@ -193,13 +196,13 @@ class _Run:
 
         return undo
 
-    def _round(self, stage: Stage, added: Counter[str]) -> bool:
-        """The rules of all stages so far, each once; whether anything changed. `added` counts e-nodes by rule."""
+    def _round(self, stages: Sequence[Stage], added: Counter[str]) -> bool:
+        """The rules of some stages, each once; whether anything changed. `added` counts e-nodes by rule."""
         changed = False
-        for each in Stage:
+        for stage in stages:
             changed |= self._group(
-                [rule for rule in self._rules if rule.stage is each and rule.name not in self._dropped], added)
-            if each is stage or self._is_cut:
+                [rule for rule in self._rules if rule.stage is stage and rule.name not in self._dropped], added)
+            if self._is_cut:
                 break
         return changed
 

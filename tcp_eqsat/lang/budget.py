@@ -14,7 +14,7 @@ class Budget:
     seconds     wall-clock time, a safety net
     nodes       e-nodes that an e-graph may hold
     growth      e-nodes that it may hold for each of the program (small programs may have 2,000)
-    iterations  rounds of rewriting in each phase
+    iterations  rounds of rewriting in each stage
     steps       moves that the search for kernels may evaluate
 
     Raises ArgumentError for a limit that is not positive.
@@ -22,8 +22,8 @@ class Budget:
 
     seconds: float = 10.0
     nodes: int = 200_000
-    growth: float = 8.0
-    iterations: int = 30
+    growth: float = 12.0
+    iterations: int = 12
     steps: int = 20_000
 
     def __post_init__(self) -> None:

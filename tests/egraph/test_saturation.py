@@ -1,11 +1,14 @@
 """Rules in the e-graph: what matches, what is added, what limits do. The rules here are made for the tests."""
 
+import re
+
 import numpy as np
 import pytest
 from egraph_programs import arrays, close, disagreements, evaluate_classes, identical, program
 
 from tcp_eqsat.egraph import EGraphError, Stage, StopReason, saturate
 from tcp_eqsat.egraph import saturation as saturation_module
+from tcp_eqsat.egraph.compile_rules import compile_rule
 from tcp_eqsat.errors import RuleError
 from tcp_eqsat.frontends import array_api as xp
 from tcp_eqsat.frontends.tracing import trace
@@ -195,6 +198,17 @@ def below_zero(number):
     return bool(number < 0)
 
 
+def test_no_fact_names_a_variable_twice():
+    """egglog 13 matches deleted rows where two columns of one row must be equal."""
+    both = rule("both", contract(x * x, y, m, m, e, k), contract(x * x, y, m, m, e, k), doc="Repeats on purpose.")
+    (compiled,) = compile_rule(both)
+    body = compiled.commands[-1]
+    assert body.count("value-eq") == 2
+    for fact in re.findall(r"\(= \S+ \((?:Map2|Contract) [^()]*\)\)", body.split("union")[0]):
+        names = re.findall(r"\?\w+", fact)
+        assert len(names) == len(set(names)), fact
+
+
 # Rules with several roots, any number of operands ------------------------------------------------------------------
 
 
@@ -319,7 +333,7 @@ def test_the_number_of_rounds_is_limited():
     found, _ = run(sum_of(6), COMMUTE_ADD, ASSOCIATE_ADD, numerics=REASSOCIATE, budget=budget)
     assert found.report.stop_reason is StopReason.ITERATION_LIMIT
     assert [each.stage for each in found.report.iterations] == [
-        Stage.SIMPLIFY, Stage.STRUCTURE, Stage.ALGEBRA, Stage.ALGEBRA]
+        Stage.SIMPLIFY, Stage.STRUCTURE, Stage.SIBLINGS, Stage.ALGEBRA, Stage.ALGEBRA]
 
 
 def test_time_is_a_safety_net():
