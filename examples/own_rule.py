@@ -8,9 +8,11 @@ import numpy as np
 
 import tcp_eqsat as tcp
 from tcp_eqsat.lang.tiers import REASSOCIATION
-from tcp_eqsat.rules import RuleSet, check, rule, square, variables
+from tcp_eqsat.rules import RuleSet, rule, variables
+from tcp_eqsat.rules.check import check
+from tcp_eqsat.rules.functions import square
 
-x = variables("x")
+(x,) = variables("x")
 
 fourth_power = rule(
     "fourth_power", x * x * x * x, square(square(x)),
@@ -20,7 +22,7 @@ fourth_power = rule(
 
 verdict = check(fourth_power)
 print(verdict)
-assert verdict.holds
+assert verdict.ok
 
 program = tcp.trace(lambda v: v * v * v * v, tcp.spec("f32[n]"))
 rules = tcp.rules.default + RuleSet([fourth_power])
