@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from programs import random_program
 
 import tcp_eqsat as tcp
 from tcp_eqsat.compare import compare
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.reference import evaluate
 from tcp_eqsat.pipeline import expanded
-from programs import random_program
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
