@@ -39,7 +39,7 @@ def advise(verdict: Verdict) -> Advice:
     """Proposals for a rule that failed; none where nothing listed helps."""
     rule = verdict.rule
     wider = [name for name, tier in TIERS.items() if tier != rule.needs and tier.granted(rule.needs)]
-    tier = next((name for name in wider if check(replace(rule, needs=TIERS[name])).ok), None)
+    tier = next((name for name in wider if check(replace(rule, needs=TIERS[name])).holds), None)
     return Advice(tuple(_conditions(verdict)), tier)
 
 
@@ -62,7 +62,7 @@ def _conditions(verdict: Verdict) -> list[Condition]:
             tries += 1
             again = check(replace(verdict.rule, condition=verdict.rule.condition & condition))
             examples += again.counterexamples
-            if again.ok:
+            if again.holds:
                 found.append(condition)
             if len(found) == MAX_PROPOSALS or tries == MAX_TRIES:
                 return found
@@ -79,5 +79,5 @@ def _is_not_float(x: TensorVariable, example: Counterexample) -> bool:
 
 def report(verdict: Verdict) -> str:
     """The verdict as people read it, with advice where the rule fails."""
-    advice = "" if verdict.ok or not verdict.counterexamples else str(advise(verdict))
+    advice = "" if verdict.holds or not verdict.counterexamples else str(advise(verdict))
     return f"{verdict}\n{advice}" if advice else str(verdict)

@@ -48,8 +48,12 @@ choices = RuleSet((
          doc="A NaN in x would lose the comparison, and -0 would win its tie with +0; a NaN in y is chosen."),
     rule("maximum_from_choice", where(greater(x, y), x, y), maximum(x, y), needs=REASSOCIATION | FINITE_ONLY,
          phase=SIMPLIFY, doc="The same where values are finite and the sign of zero is free."),
+    rule("maximum_from_choice_or_tie", where(greater_equal(x, y), x, y), maximum(x, y),
+         needs=REASSOCIATION | FINITE_ONLY, phase=SIMPLIFY, doc="The same with ties to the first."),
     rule("minimum_from_choice", where(less(x, y), x, y), minimum(x, y), needs=REASSOCIATION | FINITE_ONLY,
          phase=SIMPLIFY, doc="The same for the minimum."),
+    rule("minimum_from_choice_or_tie", where(less_equal(x, y), x, y), minimum(x, y),
+         needs=REASSOCIATION | FINITE_ONLY, phase=SIMPLIFY, doc="The same with ties to the first."),
 ))
 
 comparisons = RuleSet((

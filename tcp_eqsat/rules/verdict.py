@@ -76,7 +76,7 @@ class Verdict:
     counterexamples: tuple[Counterexample, ...] = ()
 
     @property
-    def ok(self) -> bool:
+    def holds(self) -> bool:
         return self.outcome is Outcome.HOLDS
 
     @property

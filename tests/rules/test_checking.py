@@ -14,8 +14,8 @@ from tcp_eqsat.rules.check import check, differs
 from tcp_eqsat.rules.condition import predicate
 from tcp_eqsat.rules.enumeration import E4M3, E5M2, enumerate_rule
 from tcp_eqsat.rules.facts import finite, nonzero, not_nan, not_negative_zero
+from tcp_eqsat.rules.files import load, load_rejected
 from tcp_eqsat.rules.functions import equal, greater_equal, maximum, where
-from tcp_eqsat.rules.load import load, load_rejected
 from tcp_eqsat.rules.sampling import DeadEnd, Sampler
 from tcp_eqsat.rules.verdict import Outcome
 
@@ -42,7 +42,7 @@ def test_a_rule_that_never_matches_is_untested():
         return False
 
     verdict = check(rule("never_used", view(x, m, s), x, when=never(s), doc="Can't match."), attempts=300)
-    assert verdict.outcome is Outcome.UNTESTED and not verdict.ok
+    assert verdict.outcome is Outcome.UNTESTED and not verdict.holds
     assert "only 0 matches found" in str(verdict)
 
 
@@ -157,7 +157,7 @@ def test_a_file_of_rules(tmp_path):
     assert rules.names == ("join_exponentials", "swap")
     assert rules["join_exponentials"].needs == REASSOCIATION
     assert rules["swap"].where.line == 8
-    assert all(check(each).ok for each in rules)
+    assert all(check(each).holds for each in rules)
     (case,) = load_rejected(path)
     case.verify()
 

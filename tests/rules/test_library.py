@@ -16,7 +16,7 @@ from tcp_eqsat.rules.oracle import FLOAT_EXAMPLES
 @pytest.mark.parametrize("name", everything.names)
 def test_rule_holds(name):
     verdict = check(everything[name])
-    assert verdict.ok, str(verdict)
+    assert verdict.holds, str(verdict)
     assert verdict.elements > 0
 
 
