@@ -37,6 +37,7 @@ _TYPES = (
     "(= ?e (Contract ?x ?y ?l ?m ?n ?r)) (= ?d (dtype ?x)) (= ?v (vec-range ?r)) "
     '(= ?s (unstable-vec-map (unstable-fn "vec-get" ?n) ?v)) => (set (dtype ?e) ?d) (set (shape ?e) ?s)',
 )
+_TYPE = ("(= ?d (dtype ?e)) (= ?s (shape ?e)) => (set (type ?e) (TypeOf ?d ?s))",)
 _SPLATS = (
     "(= ?e (View ?x ?l ?s)) (= ?b (splat ?x)) => (set (splat ?e) ?b)",
     "(= ?e (Reshape ?x ?s)) (= ?b (splat ?x)) => (set (splat ?e) ?b)",
@@ -70,7 +71,8 @@ def _map_rules(arity: int) -> list[str]:
         f"{term} {typed} (= ?s (shape ?x0)) (= ?r (result_dtype{arity} ?f {' '.join(dtypes)})) "
         "=> (set (dtype ?e) ?r) (set (shape ?e) ?s)",
         f"{term} {typed} {known} => (want_fold{arity} {arguments})",
-        f"{term} {typed} {known} (have_fold{arity} {arguments} ?r) => (set (splat ?e) ?r)",
+        f"{term} {typed} {known} (= ?k (want_fold{arity} {arguments})) (have_fold{arity} ?k ?r) "
+        "=> (set (splat ?e) ?r)",
     ]
 
 
@@ -95,14 +97,14 @@ def declarations(*, strict: bool = False) -> list[str]:
     tables = [
         f"(ruleset {ANALYSE})",
         f"(function dtype (T) String {merge})", f"(function shape (T) Dims {merge})",
-        f"(function splat (T) String {merge})",
+        "(function type (T) Type :merge old)", "(function splat (T) String :merge old)", "(sort Key)",
         *(f"(function result_dtype{n} ({' '.join(['String'] * (n + 1))}) String :merge old)" for n in MAPS),
         "(function literal (String String) String :merge old)",
         "(function origin (T) i64 :merge (min old new))",
         "(function count (Tensors) i64 :merge old)", "(function item (Tensors i64) T :merge old)",
         *(line for table in FOLDS for line in table.declarations),
     ]
-    rules = [*_TYPES, *_SPLATS, *_forget_rules(), *(rule for arity in MAPS for rule in _map_rules(arity))]
+    rules = [*_TYPES, *_TYPE, *_SPLATS, *_forget_rules(), *(rule for arity in MAPS for rule in _map_rules(arity))]
     return tables + [_rule(text) for text in rules]
 
 

@@ -7,7 +7,7 @@
     tuple of ints            Vec of i64
     labels                   Vec of i64 with a leading 0 and every label raised by 1: -1 becomes position 0, so
                              that composing two index maps is reading one at the entries of the other
-    TensorType               two columns, dtype and shape
+    TensorType               two columns, dtype and shape; the type of a value is one column, a term of sort Type
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ DIM_TABLES: dict[str, str] = {
 SORTS = (
     "(sort Ints (Vec i64))", "(sort Dim)", "(sort Dims (Vec Dim))",
     *(f"(constructor {name} ({columns}) Dim)" for name, columns in DIM_TABLES.items()),
+    "(sort Type)", "(constructor TypeOf (String Dims) Type)",
 )
 
 
@@ -143,15 +144,17 @@ class Decoder:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._readers: dict[str, Callable[[Any], Any]] = {
-            "i64": engine.integer, "String": engine.string, "Ints": self._ints, "Dims": self._dims, "Dim": self._dim}
+            "i64": engine.integer, "String": engine.string, "Ints": self._ints, "Dims": self._dims, "Dim": self._dim,
+            "Type": self._type}
         self._known: dict[str, dict[Any, Any]] = {sort: {} for sort in self._readers}
         self._dim_rows: dict[Any, tuple[str, tuple[Any, ...]]] = {}
+        self._type_rows: dict[Any, tuple[Any, ...]] = {}
         self._tables: Tables | None = None
 
     def read(self, tables: Tables) -> None:
-        """Sizes are looked up in `tables` from now on."""
+        """Sizes and types are looked up in `tables` from now on."""
         self._tables = tables
-        self._dim_rows = {}
+        self._dim_rows, self._type_rows = {}, {}
 
     def sizes(self) -> dict[str, int]:
         """How many values of each sort are known."""
@@ -175,6 +178,13 @@ class Decoder:
 
     def _dims(self, value: Any) -> Shape:
         return tuple(self.value("Dim", x) for x in self._engine.items(value))
+
+    def _type(self, value: Any) -> TensorType:
+        if not self._type_rows:
+            assert self._tables is not None, "types are read from tables"
+            self._type_rows = {output: inputs for inputs, output in self._tables.rows("TypeOf")}
+        dtype, shape = self._type_rows[value]
+        return TensorType(dtype_named(self.value("String", dtype)), self.value("Dims", shape))
 
     def _dim(self, value: Any) -> Size:
         if not self._dim_rows:
@@ -215,6 +225,7 @@ class Codec:
     decode: Callable[..., Any]
 
 
+TYPE = Codec(("Type",), lambda x: (f'(TypeOf "{x.dtype.name}" {shape_text(x.shape)})',), lambda x: x)
 LABELS = Codec(("Ints",), lambda x: (labels_text(x),), lambda x: tuple(n - 1 for n in x[1:]))
 _CODECS: dict[Any, Codec] = {
     int: Codec(("i64",), lambda x: (str(x),), lambda x: x),

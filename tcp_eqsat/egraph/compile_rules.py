@@ -2,9 +2,9 @@
 
 What a pattern says becomes facts: a constructor for each operation, columns for its attributes, `splat` for numbers,
 `fact_<name>` for facts, `origin` for values of the input. A rule whose condition or replacement computes attributes
-has a deferred table besides: a first rule asks with everything that was matched, Python decides the condition,
-computes the attributes and types the replacement, and a second rule applies what Python answered. An instance that
-Python can't type, or types differently from what it replaces, is declined.
+has a deferred table besides: a first rule keeps the match and asks with the attributes and types in it, Python
+decides the condition, computes attributes and types the replacement, and a second rule applies what Python answered.
+An instance that Python can't type, or types differently from what it replaces, is declined.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tcp_eqsat.egraph.columns import Codec, Ints, codec_of, field_codecs
+from tcp_eqsat.egraph.columns import TYPE, Codec, Ints, codec_of, field_codecs
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.encode import TYPED_BY_RULES
 from tcp_eqsat.egraph.engine import quoted
@@ -177,11 +177,15 @@ def _commands(builder: _Builder, heads: list[str], ruleset: str, asking: str,
     matcher, table = builder.matcher, builder.table()
     if table is None:
         return None, [_rule((*matcher.facts, *builder.facts), heads, ruleset, matcher.name)], None
-    arguments, outputs = " ".join(builder.inputs()), " ".join(builder.outputs())
+    key = f"({table.want} {' '.join(builder.inputs())})"
+    classes = " ".join(builder.classes())
+    match = f"match_{matcher.name}"
     return asking, [
         *table.declarations,
-        _rule(matcher.facts, [f"({table.want} {arguments})"], asking, f"ask_{matcher.name}"),
-        _rule((*matcher.facts, *builder.facts, f"({table.have} {arguments} {outputs})"), heads, ruleset, matcher.name),
+        f"(relation {match} ({' '.join('T' for _ in builder.classes())} Key))",
+        _rule(matcher.facts, [f"({match} {classes} {key})"], asking, f"ask_{matcher.name}"),
+        _rule((f"({match} {classes} ?key)", f"(= ?key {key})", f"({table.have} ?key {' '.join(builder.outputs())})",
+               *builder.facts), heads, ruleset, matcher.name),
     ], table
 
 
@@ -312,6 +316,12 @@ class _Matcher:
         """The variable of a class's dtype."""
         name = f"?dtype_{variable.lstrip('?')}"
         self.facts.append(f"(= {name} (dtype {variable}))")
+        return name
+
+    def type(self, variable: str) -> str:
+        """The variable of a class's type."""
+        name = f"?type_{variable.lstrip('?')}"
+        self.facts.append(f"(= {name} (type {variable}))")
         return name
 
     def shape(self, variable: str) -> str:
@@ -456,7 +466,7 @@ class _Builder:
         matcher = self.matcher
         inputs = (*(codec for codec, _ in matcher.attributes.values()),
                   *(codec_of(ScalarOp) for _ in matcher.operations),
-                  *(codec_of(TensorType) for _ in self._typed_patterns()))
+                  *(TYPE for _ in self._typed_patterns()))
         outputs = (*(codec for codec, _, _ in self._computed.values()), *(codec_of(TensorType) for _ in self._typed))
         return DeferredTable(matcher.name, inputs, outputs, _Instance(
             matcher.name, matcher.where, (*matcher.attributes, *matcher.operations), self._typed_patterns(), asked,
@@ -472,10 +482,11 @@ class _Builder:
         """Columns of everything that was matched; what binds them is added to the matcher's facts."""
         columns = [name for _, names in self.matcher.attributes.values() for name in names]
         columns += self.matcher.operations.values()
-        for pattern in self._typed_patterns():
-            variable = self.matcher.class_of(pattern)
-            columns += [self.matcher.dtype(variable), self.matcher.shape(variable)]
-        return columns
+        return columns + [self.matcher.type(self.matcher.class_of(x)) for x in self._typed_patterns()]
+
+    def classes(self) -> list[str]:
+        """The classes that were matched and that the heads may speak of."""
+        return [self.matcher.class_of(x) for x in self._typed_patterns()]
 
     def outputs(self) -> list[str]:
         columns = [name for _, names, _ in self._computed.values() for name in names]

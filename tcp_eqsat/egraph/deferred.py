@@ -1,8 +1,8 @@
 """Attribute arithmetic in Python: egglog asks, Python answers between two runs.
 
-A `DeferredTable` is a partial function of attribute values. Rules of egglog write rows `(want_f inputs...)`; after
-the run Python computes each new row once and writes `(have_f inputs... outputs...)`, or nothing where the function
-gives None. Rules that need the outputs join with `have_f`.
+A `DeferredTable` is a partial function of attribute values. Rules of egglog make terms `(want_f inputs...)`, of sort
+Key; after the run Python computes each new one once and writes `(have_f key outputs...)`, or nothing where the
+function gives None. Rules that need the outputs join with `have_f`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,13 @@ class DeferredTable:
 
     @property
     def declarations(self) -> tuple[str, ...]:
-        inputs = " ".join(sort for codec in self.inputs for sort in codec.sorts)
-        outputs = " ".join(sort for codec in self.outputs for sort in codec.sorts)
-        return f"(relation {self.want} ({inputs}))", f"(relation {self.have} ({inputs} {outputs}))"
+        inputs, outputs = (" ".join(sort for codec in codecs for sort in codec.sorts)
+                           for codecs in (self.inputs, self.outputs))
+        return f"(constructor {self.want} ({inputs}) Key)", f"(relation {self.have} (Key {outputs}))"
+
+
+_Answer = tuple[tuple[str, ...], tuple[str, ...]]
+"""The columns of a request and those of its result, as text."""
 
 
 class Answers:
@@ -53,8 +57,7 @@ class Answers:
         self._vocabulary = vocabulary
         self._tables = {table.want: table for table in tables}
         self._answered: dict[str, dict[tuple[Any, ...], None]] = {want: {} for want in self._tables}
-        self._computed: dict[str, dict[tuple[Any, ...], tuple[str, ...] | None]] = {
-            want: {} for want in self._tables}
+        self._computed: dict[str, dict[tuple[Any, ...], _Answer | None]] = {want: {} for want in self._tables}
 
     def counts(self, table: DeferredTable) -> tuple[int, int]:
         """How many different requests a table had, and how many of them have no answer."""
@@ -85,15 +88,16 @@ class Answers:
             for row, _ in tables.rows(want):
                 if row not in answered:
                     answered[row] = None
-                    columns = self._answer(table, row)
-                    if columns is not None:
-                        lines.append(f"({table.have} {' '.join(map(self._vocabulary.name, columns))})")
+                    answer = self._answer(table, row)
+                    if answer is not None:
+                        inputs, outputs = (" ".join(map(self._vocabulary.name, columns)) for columns in answer)
+                        lines.append(f"({table.have} ({table.want} {inputs}) {outputs})")
         self._engine.run(self._vocabulary.definitions())
         self._engine.run(lines)
         return len(lines)
 
-    def _answer(self, table: DeferredTable, row: tuple[Any, ...]) -> tuple[str, ...] | None:
-        """The columns of the answer to a request, computed once for equal arguments."""
+    def _answer(self, table: DeferredTable, row: tuple[Any, ...]) -> _Answer | None:
+        """The answer to a request, computed once for equal arguments."""
         arguments: list[Any] = []
         position = 0
         for codec in table.inputs:
@@ -104,7 +108,10 @@ class Answers:
         key, computed = tuple(arguments), self._computed[table.want]
         if key not in computed:
             results = table.function(*arguments)
-            computed[key] = None if results is None else tuple(
-                text for codec, value in zip((*table.inputs, *table.outputs), (*arguments, *results), strict=True)
-                for text in codec.encode(value))
+            computed[key] = None if results is None else (
+                _columns(table.inputs, arguments), _columns(table.outputs, results))
         return computed[key]
+
+
+def _columns(codecs: Iterable[Codec], values: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(text for codec, value in zip(codecs, values, strict=True) for text in codec.encode(value))

@@ -71,7 +71,8 @@ def _judge(fact: Fact) -> DeferredTable:
 
 def _splat_rules(fact: Fact, judge: DeferredTable) -> list[str]:
     known = "(= ?b (splat ?e)) (= ?d (dtype ?e))"
+    key = f"({judge.want} ?d ?b)"
     return [
-        f"(rule ({known}) (({judge.want} ?d ?b)) :ruleset {ANALYSE})",
-        f"(rule ({known} ({judge.have} ?d ?b)) (({fact_table(fact.name)} ?e)) :ruleset {ANALYSE})",
+        f"(rule ({known}) ({key}) :ruleset {ANALYSE})",
+        f"(rule ({known} (= ?k {key}) ({judge.have} ?k)) (({fact_table(fact.name)} ?e)) :ruleset {ANALYSE})",
     ]

@@ -25,7 +25,7 @@ from tcp_eqsat.lang.types import DType, TensorType, Type, dtype_named
 
 
 def read_view(engine: Engine, tables: Tables, decoder: Decoder, encoding: Encoding) -> EGraphView:
-    """The picture of an e-graph. Raises EGraphError where a value or an operand has no class: egglog went wrong then."""
+    """The picture of an e-graph. Raises EGraphError where an operand has no class: egglog went wrong then."""
     decoder.read(tables)
     rows = _Rows(engine, tables, decoder, encoding.outside)
     values = {decoder.value("i64", inputs[0]): output for inputs, output in tables.rows("original")}
