@@ -37,7 +37,8 @@ def measure(name: str) -> dict[str, float]:
 def main() -> None:
     for name in sys.argv[1:] or ("mlp_tanh", "mlp_full", "softmax", "attention_block", "bert", "bert_12"):
         found = measure(name)
-        print(f"{name:16s}" + "  ".join(f"{stage} {seconds * 1e3:.0f} ms" for stage, seconds in found.items()), flush=True)
+        shown = "  ".join(f"{stage} {seconds * 1e3:.0f} ms" for stage, seconds in found.items())
+        print(f"{name:16s}{shown}", flush=True)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def mlps(quick: bool) -> list[Table]:
             peers: dict[str, Call] = {"numpy": lambda p=plain, w=w: p(w)}
             if jax is not None:
                 peers["jax"] = _jax_call(jax, _jax_mlp(jax, model.name), *arrays)
-            table.add(f"b = {batch}", lambda a=arrays: f(*a), peers, rounds=5 if quick else 51)
+            table.add(f"b = {batch}", lambda f=f, a=arrays: f(*a), peers, rounds=5 if quick else 51)
         tables.append(table)
     return tables
 

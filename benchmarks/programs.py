@@ -82,7 +82,7 @@ def run(quick: bool = False) -> list[Table]:
             inputs = [a for name, a in zip(names, arrays, strict=True) if name not in model.weights]
             w = _weights(arrays, names)
             agree(f(*inputs), plain(w), tolerance)
-            table.add(f"b = {batch}", lambda i=inputs: f(*i), {"numpy": lambda p=plain, v=w: p(v)},
+            table.add(f"b = {batch}", lambda f=f, i=inputs: f(*i), {"numpy": lambda p=plain, v=w: p(v)},
                       rounds=5 if quick else 31)
         tables.append(table)
     return tables
