@@ -379,7 +379,8 @@ def _pad(maker: Maker) -> Node:
     low: list[Size] = []
     high: list[Size] = []
     for axis, size in enumerate(x.shape):
-        amounts: list[Size] = [maker.random.choice((0, 0, 1, 2, size)) for _ in range(2)]
+        choices = (0, 0, 1, 2, size if less_equal(0, size) is True else 3)
+        amounts: list[Size] = [maker.random.choice(choices) for _ in range(2)]
         rest = (*(low[a] + x.shape[a] + high[a] for a in range(axis)), *x.shape[axis + 1:])
         if count((*rest, amounts[0] + size + amounts[1])) > ELEMENTS:
             amounts = [0, 0]
@@ -481,8 +482,10 @@ def _region(maker: Maker) -> tuple[Region, tuple[Node, ...]]:
         names.append("composite")
     for _ in range(maker.random.randint(1, 3)):
         extend(inner, maker.random.choice(names))
+    if not inner.values:
+        inner.values.append(_constant(inner))
     results = tuple(maker.random.choice(inner.values) for _ in range(maker.random.choice((1, 1, 2, 3))))
-    if maker.chance(0.8) and inner.values:
+    if maker.chance(0.8):
         results = (inner.values[-1], *results[1:])
     return Region(parameters, results), tuple(operands)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tcp_eqsat.errors import LimitError, Location, ParseError, TcpError, TypeMismatch, UnknownName
+from tcp_eqsat.errors import LimitError, Location, ParseError, ShapeMismatch, TcpError, TypeMismatch, UnknownName
 from tcp_eqsat.lang.dims import INT64_MAX, LARGEST, Dim, Guard, Size, equal, parse_size, product, symbol
-from tcp_eqsat.lang.op import OPS
+from tcp_eqsat.lang.op import OPS, check_sizes
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import (
     ConcatenateAttributes,
@@ -39,6 +40,7 @@ from tcp_eqsat.lang.types import DTYPES, DType, TensorType, TupleType, Type
 
 _MAX_DEPTH = 100  # of nested lists, scalar expressions and regions
 _MAX_CONSTANT = 1 << 31  # bytes
+_LONG_NUMBER = re.compile(r"\d{19,}")
 
 
 def parse(text: str, file: str = "<text>") -> Program:
@@ -194,12 +196,24 @@ class _FunctionReader:
     def _size_of(self, first: Token, last: Token) -> Size:
         place = self.source.location(first.offset)
         try:
-            return parse_size(self.source.between(first, last), self._lookup)
+            size = parse_size(self.source.between(first, last), self._lookup)
         except TcpError as error:
             error.where = place
             raise
+        if any(int(n) > INT64_MAX for n in _LONG_NUMBER.findall(str(size))):
+            raise ShapeMismatch(f"numbers in sizes must be below 2**63, got {_shortened(str(size))}", place)
+        return size
 
     def _size(self, *stops: str) -> Size:
+        source = self.source
+        token = source.token
+        if token.kind in ("number", "name") and source.tokens[source.position + 1].text in stops:
+            if token.text.isdecimal() and len(token.text) < 19:
+                source.position += 1
+                return int(token.text)
+            if token.kind == "name" and token.text not in ("min", "max"):
+                source.position += 1
+                return self._lookup(token.text)
         return self._size_of(*self._size_tokens(*stops))
 
     def _sizes(self) -> tuple[Size, ...]:
@@ -273,17 +287,18 @@ class _FunctionReader:
             source.expect("=")
             if name in values:
                 raise ParseError(f"value %{quoted(name)} is defined twice", defined)
-            where = source.place
+            operation = source.token
             try:
                 node = self._operation(values)
             except TcpError as error:
-                raise error.at(where) from None
+                raise error.at(source.location_of(operation)) from None
             source.expect(":")
-            place = source.place
+            token = source.token
             stated = self._type()
             if stated != node.type:
                 raise TypeMismatch(
-                    f"%{quoted(name)} states type {stated} but its operation gives {node.type}", place)
+                    f"%{quoted(name)} states type {stated} but its operation gives {node.type}",
+                    source.location_of(token))
             values[name] = node
             if top:
                 self.locations.setdefault(node, defined)
@@ -294,10 +309,10 @@ class _FunctionReader:
         return results
 
     def _operand(self, values: dict[str, Node]) -> Node:
-        place = self.source.place
+        token = self.source.token
         name = self.source.expect_named("value", "a value such as %0")
         if name not in values:
-            raise UnknownName(f"value %{quoted(name)} is not defined", place)
+            raise UnknownName(f"value %{quoted(name)} is not defined", self.source.location_of(token))
         return values[name]
 
     def _operands(self, values: dict[str, Node]) -> tuple[Node, ...]:
@@ -374,6 +389,7 @@ class _FunctionReader:
         source = self.source
         shape = tuple(n for n in stated.shape if isinstance(n, int))
         dtype = stated.dtype.numpy
+        check_sizes("constant", shape)
         count = product(shape)
         if not isinstance(count, int) or count * stated.dtype.bytes > _MAX_CONSTANT:
             raise source.error(f"a constant of at most {_MAX_CONSTANT} bytes is required, got {stated}", LimitError)

@@ -58,7 +58,10 @@ class Source:
 
     @property
     def place(self) -> Location:
-        return self.location(self.token.offset, len(self.token.text))
+        return self.location_of(self.token)
+
+    def location_of(self, token: Token) -> Location:
+        return self.location(token.offset, len(token.text))
 
     def next(self) -> Token:
         token = self.tokens[self.position]
@@ -88,11 +91,12 @@ class Source:
 
     def expect_named(self, kind: str, what: str) -> str:
         """The name of the value or symbol ahead, which is passed."""
-        place, text = self.place, self.expect_kind(kind, what).text
+        token = self.expect_kind(kind, what)
         try:
-            return unquoted(text[1:])
+            return unquoted(token.text[1:])
         except ValueError:
-            raise ParseError(f"a quoted name requires JSON's escapes, got {text}", place) from None
+            raise ParseError(
+                f"a quoted name requires JSON's escapes, got {token.text}", self.location_of(token)) from None
 
     def error(self, message: str, kind: Callable[..., TcpError] = ParseError) -> TcpError:
         return kind(message, self.place)
