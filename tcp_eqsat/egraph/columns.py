@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcp_eqsat.egraph.engine import Engine, Tables, quoted, vector
+from tcp_eqsat.errors import LimitError
 from tcp_eqsat.lang import dims
 from tcp_eqsat.lang.dims import Dim, Floor, Maximum, Minimum, Size, Symbol
 from tcp_eqsat.lang.scalar import ScalarOp, scalar_op_named
@@ -29,7 +30,8 @@ Ints = tuple[int, ...]
 """The annotation of labels and strides."""
 
 DIM_TABLES: dict[str, str] = {
-    "DimConstant": "i64", "DimSymbol": "String i64 i64 i64", "DimAdd": "Dim Dim", "DimMultiply": "Dim Dim",
+    "DimConstant": "i64", "DimLarge": "String", "DimSymbol": "String i64 i64 i64",
+    "DimAdd": "Dim Dim", "DimMultiply": "Dim Dim",
     "DimFloor": "Dim Dim", "DimMinimum": "Dim Dim", "DimMaximum": "Dim Dim",
 }
 """Constructors of sizes and the sorts of their columns."""
@@ -48,14 +50,19 @@ SORTS = (
 def size_text(size: Size) -> str:
     """A size as a term: sorted sums of products; constants are literals."""
     if not isinstance(size, Dim):
-        return f"(DimConstant {size})"
+        return _constant_text(size)
     terms = []
     for coefficient, monomial in size.terms:
-        factors = [] if coefficient == 1 and monomial else [f"(DimConstant {coefficient})"]
+        factors = [] if coefficient == 1 and monomial else [_constant_text(coefficient)]
         for atom, exponent in monomial:
             factors += [_atom_text(atom)] * exponent
         terms.append(_fold("DimMultiply", factors))
     return _fold("DimAdd", terms)
+
+
+def _constant_text(number: int) -> str:
+    """egglog reads an integer that is too large as a float."""
+    return f"(DimConstant {number})" if _is_i64(number) else f'(DimLarge "{number}")'
 
 
 def _fold(constructor: str, parts: list[str]) -> str:
@@ -83,9 +90,20 @@ def shape_text(shape: Shape) -> str:
     return vector(map(size_text, shape))
 
 
+def int_text(value: int) -> str:
+    """An i64; raises LimitError for an integer that is none."""
+    if not _is_i64(value):
+        raise LimitError(f"the e-graph's integers have 64 bits, got {value}")
+    return str(value)
+
+
+def _is_i64(value: int) -> bool:
+    return -(2**63) <= value < 2**63
+
+
 @functools.lru_cache(maxsize=1 << 14)
 def ints_text(values: tuple[int, ...]) -> str:
-    return vector(map(str, values))
+    return vector(map(int_text, values))
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -195,6 +213,8 @@ class Decoder:
         name, inputs = self._dim_rows[value]
         if name == "DimConstant":
             return self._engine.integer(inputs[0])
+        if name == "DimLarge":
+            return int(self.value("String", inputs[0]))
         if name == "DimSymbol":
             lower, upper, divisor = (self.value("i64", x) for x in inputs[1:])
             return dims.symbol(self.value("String", inputs[0]), lower, upper, divisor)
@@ -216,7 +236,7 @@ class Codec:
     """How one kind of attribute becomes columns.
 
     sorts   the sort of each column
-    encode  attribute -> text of each column
+    encode  attribute -> text of each column; raises LimitError where a column can't hold it
     decode  Python counterparts of the columns -> attribute
     """
 
@@ -228,7 +248,7 @@ class Codec:
 TYPE = Codec(("Type",), lambda x: (f'(TypeOf "{x.dtype.name}" {shape_text(x.shape)})',), lambda x: x)
 LABELS = Codec(("Ints",), lambda x: (labels_text(x),), lambda x: tuple(n - 1 for n in x[1:]))
 _CODECS: dict[Any, Codec] = {
-    int: Codec(("i64",), lambda x: (str(x),), lambda x: x),
+    int: Codec(("i64",), lambda x: (int_text(x),), lambda x: x),
     str: Codec(("String",), lambda x: (quoted(x),), lambda x: x),
     DType: Codec(("String",), lambda x: (f'"{x.name}"',), dtype_named),
     ScalarOp: Codec(("String",), lambda x: (f'"{x.name}"',), scalar_op_named),

@@ -13,6 +13,7 @@ from typing import Any
 
 from tcp_eqsat.egraph.columns import Codec, Decoder, Vocabulary, truncate
 from tcp_eqsat.egraph.engine import Engine, Tables
+from tcp_eqsat.errors import LimitError
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,18 @@ class Answers:
             position += len(codec.sorts)
         key, computed = tuple(arguments), self._computed[table.want]
         if key not in computed:
-            results = table.function(*arguments)
-            computed[key] = None if results is None else (
-                _columns(table.inputs, arguments), _columns(table.outputs, results))
+            computed[key] = _compute(table, arguments)
         return computed[key]
+
+
+def _compute(table: DeferredTable, arguments: list[Any]) -> _Answer | None:
+    results = table.function(*arguments)
+    if results is None:
+        return None
+    try:
+        return _columns(table.inputs, arguments), _columns(table.outputs, results)
+    except LimitError:
+        return None
 
 
 def _columns(codecs: Iterable[Codec], values: Iterable[Any]) -> tuple[str, ...]:

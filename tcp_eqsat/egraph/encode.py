@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tcp_eqsat.egraph.columns import Vocabulary, labels_text, shape_text
-from tcp_eqsat.egraph.schema import CONSTANT, MAPS, OPAQUE, SCALAR, constructor_of
+from tcp_eqsat.egraph.schema import CONSTANT, MAPS, OPAQUE, SCALAR, Constructor, constructor_of
+from tcp_eqsat.errors import LimitError
 from tcp_eqsat.lang.op import Op
 from tcp_eqsat.lang.ops.elementwise import map_op
 from tcp_eqsat.lang.ops.movement import view_op
@@ -127,16 +128,22 @@ class _Writer:
         return number
 
     def _plain(self, node: Node, operands: tuple[int, ...]) -> int:
-        constructor = constructor_of(node.op)
-        if constructor is OPAQUE:
-            columns: tuple[str, ...] = (str(self.outside.opaque(node.op, node.attributes, node.type)),)
-        else:
-            columns = tuple(
-                self.vocabulary.name(text) for name, codec in constructor.fields
-                for text in codec.encode(getattr(node.attributes, name)))
+        constructor, columns = self._columns(node)
         return self._define(
             constructor.text(_references(operands), columns), node.type, operands,
-            derived=node.op.name in TYPED_BY_RULES)
+            derived=constructor is not OPAQUE and node.op.name in TYPED_BY_RULES)
+
+    def _columns(self, node: Node) -> tuple[Constructor, tuple[str, ...]]:
+        """The constructor and attribute columns; a node whose attributes no column can hold is opaque."""
+        constructor = constructor_of(node.op)
+        if constructor is not OPAQUE:
+            try:
+                return constructor, tuple(
+                    self.vocabulary.name(text) for name, codec in constructor.fields
+                    for text in codec.encode(getattr(node.attributes, name)))
+            except LimitError:
+                pass
+        return OPAQUE, (str(self.outside.opaque(node.op, node.attributes, node.type)),)
 
     def _constant(self, data: TensorData) -> int:
         type_ = TensorType(data.dtype, data.shape)

@@ -52,7 +52,8 @@ def test_numbering_is_the_same_again_and_acyclic(name):
 
 def test_symbolic_sizes_come_back_as_the_same_objects():
     b, h = symbol("b", 1, 512), symbol("h", 0, 4096, 8)
-    for size in (b, 3, b * h + 2 * b + 7, h // 8, (b + 5) // 3, minimum(b, h), maximum(b * b, h - 1, 4), b - 1):
+    for size in (b, 3, b * h + 2 * b + 7, h // 8, (b + 5) // 3, minimum(b, h), maximum(b * b, h - 1, 4), b + 1,
+                 minimum(b, 2**63 + b)):
         x = builders.parameter("x", 0, TensorType(F32, (size, 2)))
         function = Function("f", (x,), (builders.transpose(x, (1, 0)),))
         view = read_back(function)
@@ -149,6 +150,14 @@ def test_an_operation_without_columns_is_opaque():
         assert view.types[view.roots[0]] == node.type
     finally:
         del OPS["reverse_for_test"]
+
+
+def test_integers_beyond_64_bits_are_kept():
+    x = builders.parameter("x", 0, TensorType(F32, (7,)))
+    first = builders.slice_(x, (2,), (7,), (2**64,))
+    view = read_back(Function("f", (x,), (first,)))
+    assert view.classes[view.roots[0]] == (ENode(first.op, first.attributes, (0,)),)
+    assert view.types[view.roots[0]].shape == (1,)
 
 
 def test_program_view_is_the_program():
