@@ -22,7 +22,7 @@ fourth_power = rule(
 
 verdict = check(fourth_power)
 print(verdict)
-assert verdict.ok
+assert verdict.holds
 
 program = tcp.trace(lambda v: v * v * v * v, tcp.spec("f32[n]"))
 rules = tcp.rules.default + RuleSet([fourth_power])

@@ -173,7 +173,7 @@ def convert_array(array: Any, dtype: DType) -> np.ndarray:
         whole = np.trunc(np.where(np.isnan(array), 0, array).astype(np.float64))
         inside = (whole >= float(info.min)) & (whole < float(info.max) + (dtype.bits <= 32))
         result = np.where(inside, whole, 0).astype(dtype.numpy)
-        return np.where(inside, result, np.where(whole < 0, info.min, info.max).astype(dtype.numpy))
+        return np.where(inside, result, np.where(whole < 0, *np.array([info.min, info.max], dtype.numpy)))
     return array.astype(dtype.numpy)
 
 
