@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from tcp_eqsat.egraph.view import EGraphView, ENode, program_view
 
 if TYPE_CHECKING:
-    from tcp_eqsat.egraph.compile_rules import Stage
     from tcp_eqsat.egraph.engine import EGraphError
     from tcp_eqsat.egraph.report import Iteration, RuleCounts, SaturationReport, StopReason
     from tcp_eqsat.egraph.saturation import Saturation, saturate
+    from tcp_eqsat.egraph.stages import Stage
 
 _LATER = {
     "EGraphError": "engine", "Iteration": "report", "RuleCounts": "report", "Saturation": "saturation",
-    "SaturationReport": "report", "Stage": "compile_rules", "StopReason": "report", "saturate": "saturation",
+    "SaturationReport": "report", "Stage": "stages", "StopReason": "report", "saturate": "saturation",
 }
 
 __all__ = [

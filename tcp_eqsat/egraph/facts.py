@@ -10,9 +10,10 @@ import numpy as np
 
 from tcp_eqsat.egraph.analyses import ANALYSE
 from tcp_eqsat.egraph.columns import codec_of
-from tcp_eqsat.egraph.compile_rules import compile_fact, fact_table
+from tcp_eqsat.egraph.compile_rules import compile_fact
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.encode import Encoding
+from tcp_eqsat.egraph.match import fact_table
 from tcp_eqsat.lang.scalar import Number
 from tcp_eqsat.lang.types import dtype_named
 from tcp_eqsat.rules.condition import Fact

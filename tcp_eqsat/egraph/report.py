@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tcp_eqsat.egraph.compile_rules import Stage
+from tcp_eqsat.egraph.stages import Stage
 
 
 class StopReason(enum.Enum):

@@ -1,6 +1,6 @@
 """Equality saturation: rounds of rewriting within a budget, whatever the rules do.
 
-Rules join in stages (`compile_rules.Stage`); each stage runs to a fixed point. A round runs the rules one after the
+Rules join in stages (`stages.Stage`); each stage runs to a fixed point. A round runs the rules one after the
 other with a look at the size in between. A round that takes the e-graph over its limit is undone. If the e-graph was
 at least half full before, that was all; otherwise the rule that added most is given up and the others go on.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from tcp_eqsat.egraph import analyses
 from tcp_eqsat.egraph.columns import Decoder
-from tcp_eqsat.egraph.compile_rules import CompiledRule, Stage, compile_rule
+from tcp_eqsat.egraph.compile_rules import CompiledRule, compile_rule
 from tcp_eqsat.egraph.deferred import Answers
 from tcp_eqsat.egraph.encode import Encoding, encode
 from tcp_eqsat.egraph.engine import EGraphError, Engine
@@ -23,10 +23,13 @@ from tcp_eqsat.egraph.facts import Facts
 from tcp_eqsat.egraph.read import read_view
 from tcp_eqsat.egraph.report import Iteration, RuleCounts, SaturationReport, StopReason
 from tcp_eqsat.egraph.schema import constructors, declarations
+from tcp_eqsat.egraph.stages import Stage
 from tcp_eqsat.egraph.view import EGraphView, program_view
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.program import Function
+from tcp_eqsat.lang.scalar_table import conversion
 from tcp_eqsat.lang.tiers import Permissions
+from tcp_eqsat.lang.types import DTYPES
 from tcp_eqsat.rules.rule import Rule
 
 
@@ -53,7 +56,8 @@ def saturate(function: Function, rules: Iterable[Rule], permissions: Permissions
         granted = [each for rule in rules if permissions.granted(rule.needs)
                    for each in compile_rule(rule, strict=strict)]
         loaded, names = _reachable(granted, encoding.names)
-        idle = tuple(each.name for each in granted if each not in loaded)
+        can_match = {each.name for each in loaded}
+        idle = tuple(each.name for each in granted if each.name not in can_match)
     try:
         view, report = _Run(encoding, loaded, names, budget, clock, strict).result()
     except EGraphError as error:
@@ -116,14 +120,14 @@ class _Run:
         self._is_cut = False
         self._engine = Engine()
         facts = Facts(frozenset(fact for each in rules for fact in each.facts), names, encoding)
+        dtypes = encoding.dtypes | {dtype for dtype in DTYPES.values() if conversion(dtype).name in names}
         with clock.part("load"):
             self._engine.run([
                 *declarations(), *analyses.declarations(strict=strict), *facts.declarations,
                 *analyses.items(max((facts.items, *(each.items for each in rules)))),
-                *analyses.result_dtypes(encoding.dtypes),
+                *analyses.result_dtypes(dtypes),
                 *analyses.literals(
-                    facts.numbers | {key: value for each in rules for key, value in each.numbers.items()},
-                    encoding.dtypes),
+                    facts.numbers | {key: value for each in rules for key, value in each.numbers.items()}, dtypes),
                 *(line for each in rules for line in each.commands),
                 *encoding.lines, *analyses.origins(encoding.origins), *facts.lines,
             ])
