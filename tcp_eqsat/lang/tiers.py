@@ -18,8 +18,10 @@ from tcp_eqsat.errors import UnknownName
 class Permission(enum.Enum):
     """One way in which a result may differ from the program as it was written.
 
-    REASSOCIATION  identities of real arithmetic: results differ by rounding, and by overflow or underflow in between
-    FINITE_ONLY    no input, intermediate value or result is an infinity or NaN, and the sign of zero is free
+    REASSOCIATION  identities of real arithmetic: results differ by rounding, by the sign of zero, and by overflow or
+                   underflow in between; where infinities meet, and in what an empty sum is multiplied by, NaN may
+                   come or go
+    FINITE_ONLY    no input, intermediate value or result is an infinity or NaN
     APPROXIMATION  a function may be replaced by one within a stated bound
     """
 

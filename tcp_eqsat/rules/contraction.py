@@ -93,9 +93,9 @@ linearity = RuleSet((
     rule("distribute_contract_over_add", contract(x + y, z, lhs, rhs, e, k),
          contract(x, z, lhs, rhs, e, k) + contract(y, z, lhs, rhs, e, k), needs=REASSOCIATION, bidirectional=True,
          doc="Two contractions with one operand become one, or a cheap part is split off: (W + AB)v."),
-    rule("distribute_contract_over_subtract", contract(x - y, z, lhs, rhs, e, k),
-         contract(x, z, lhs, rhs, e, k) - contract(y, z, lhs, rhs, e, k), needs=REASSOCIATION, bidirectional=True,
-         doc="Two contractions with one operand become one."),
+    rule("difference_of_contracts", contract(x, z, lhs, rhs, e, k) - contract(y, z, lhs, rhs, e, k),
+         contract(x - y, z, lhs, rhs, e, k), needs=REASSOCIATION,
+         doc="Two contractions with one operand become one, and what cancels cancels before it is summed."),
 ))
 
 # (x y) z = x (y z) --------------------------------------------------------------------------------------------------
@@ -262,6 +262,7 @@ def _siblings(count: int) -> _Siblings:
                  "The extents of the joined contraction."),
         starts, limits,
         function("joined_steps", INTS, lambda found, rank, spaces: (1,) * rank, "Steps of 1."))
+
 
 def _bias_axis(count: int) -> AttributeFunction:
     """The axis of the siblings' biases that runs along the joined label; none where the biases do not."""

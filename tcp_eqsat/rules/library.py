@@ -27,9 +27,14 @@ everything = sum(THEMES.values(), RuleSet())
 """Every rule that ships."""
 
 _JOINING = ("slice_of_both_parts", "concatenation_through_binary", "split_binary_of_concatenations")
+_EXPANDING = ("subtract_as_add_negation", "distribute_multiply_over_add", "distribute_multiply_over_subtract")
 
-extra = everything.select(lambda each: each.name in _JOINING)
-"""Rules to be asked for: with siblings merged, they cut and join the same values in ever more ways."""
+extra = everything.select(lambda each: each.name in (*_JOINING, *_EXPANDING))
+"""Rules to be asked for.
+
+With siblings merged, the joining ones cut and join the same values in ever more ways. The expanding ones are right
+under their permission, but round what cancels before it does: the one-pass variance is reached through them.
+"""
 
 default = everything - extra
 """The rules of a run that names none. Those that need more permissions than it grants are left out there."""

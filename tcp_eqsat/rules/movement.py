@@ -169,12 +169,6 @@ def adjacent(starts: Shape, limits: Shape, next_starts: Shape, next_limits: Shap
             and same_value(with_size(limits, axis, 0), with_size(next_limits, axis, 0)))
 
 
-@attribute_function(SHAPE, SHAPE, INT, result=SHAPE)
-def with_last(limits: Shape, others: Shape, axis: int) -> Shape:
-    """Limits with the second slice's along the axis."""
-    return with_size(limits, axis, others[axis])
-
-
 @predicate(TENSOR, INT)
 def empty_along(part: TensorType, axis: int) -> bool:
     """The tensor has no elements along the axis."""
@@ -248,12 +242,8 @@ concatenations = RuleSet((
          concatenate(p, slice_(x, a, up_to(b, p, x), d), slice_(y, from_zero(a, p), beyond(x, p, b), d)),
          when=spans_both(x, p, a, b, d), doc="Slices go to the parts."),
     rule("join_adjacent_slices", concatenate(p, slice_(x, a, b, d), slice_(x, a2, b2, d)),
-         slice_(x, a, with_last(b, b2, p), d), when=adjacent(a, b, a2, b2, d, p), phase=SIMPLIFY,
+         slice_(x, a, b2, d), when=adjacent(a, b, a2, b2, d, p), phase=SIMPLIFY,
          doc="What was cut and put together again is one slice."),
-    rule("join_three_adjacent_slices",
-         concatenate(p, slice_(x, a, b, d), slice_(x, b, s, d), slice_(x, s, e, d)),
-         slice_(x, a, e, d), when=adjacent(a, b, b, s, d, p) & adjacent(b, s, s, e, d, p), phase=SIMPLIFY,
-         doc="The same for three parts of a tensor of rank 1."),
     rule("flatten_concatenation_on_the_left", concatenate(p, concatenate(p, x, y), z), concatenate(p, x, y, z),
          phase=SIMPLIFY, doc="One copy instead of two."),
     rule("flatten_concatenation_on_the_right", concatenate(p, x, concatenate(p, y, z)), concatenate(p, x, y, z),
@@ -270,7 +260,7 @@ concatenations = RuleSet((
          doc="One loop over both parts."),
     rule("split_binary_of_concatenations", f2(concatenate(p, x, u), concatenate(p, y, v)),
          concatenate(p, f2(x, y), f2(u, v)),
-         when=same_shape(shape_of(x), shape_of(y)) & same_shape(shape_of(u), shape_of(v)),
+         when=same_shape(shape_of(x), shape_of(y)),
          doc="Where both are cut at the same place, parts meet parts."),
     rule("view_of_concatenation", view(concatenate(p, x, y), m, s),
          concatenate(axis_label(m, p), view(x, m, part_shape(m, s, x, p)), view(y, m, part_shape(m, s, y, p))),

@@ -23,7 +23,8 @@ class Palette(enum.Enum):
 
     SPECIAL   everything IEEE 754 has: NaN, infinities, zeros of both signs, subnormals, the largest, powers of two
     SUMMABLE  small integers, zeros, rarely infinities and NaN: all sums and products are exact in any order
-    MODERATE  magnitudes of 1/8 to 4 of both signs, some zeros and small integers
+    MODERATE  magnitudes of 1/8 to 4 of both signs, some zeros of both signs and small integers
+    NAN       the same with some NaN
     HUGE      zeros and the largest finite numbers: sums of f32 products are exact in double precision, f32 overflows
     TINY      zeros and subnormals, likewise
     """
@@ -31,6 +32,7 @@ class Palette(enum.Enum):
     SPECIAL = "special"
     SUMMABLE = "summable"
     MODERATE = "moderate"
+    NAN = "nan"
     HUGE = "huge"
     TINY = "tiny"
 
@@ -80,8 +82,10 @@ def _draw_floats(source: np.random.Generator, count: int, palette: Palette, dtyp
         rate = source.choice([0.0, 0.02, 0.2])
         return np.where(source.random(count) < rate, special, integers)
     spread = signs * np.exp2(source.uniform(-3, 2, count))
-    if palette is Palette.MODERATE:
-        return np.where(source.random(count) < 0.15, integers, spread)
+    if palette in (Palette.MODERATE, Palette.NAN):
+        ordinary = np.where(source.random(count) < 0.15, signs * np.abs(integers), spread)
+        rate = 0.15 if palette is Palette.NAN else 0.0
+        return np.where(source.random(count) < rate, np.nan, ordinary)
     with np.errstate(all="ignore"):
         special = source.choice(np.array(_float_choices(dtype)), count)
         wide = signs * np.exp2(source.uniform(-40, 40, count))
@@ -194,7 +198,7 @@ def palettes(needs: Permissions, sides: Sides) -> tuple[Palette, ...]:
     if not any(x.dtype.is_float for x in sides.nodes):
         return (Palette.SPECIAL, Palette.SPECIAL)
     if REASSOCIATION in needs:
-        return (Palette.MODERATE, Palette.MODERATE)
+        return (Palette.MODERATE, Palette.MODERATE, *(() if sides.sums else (Palette.NAN,)))
     if sides.sums:
         narrow = all(x.dtype.bits < 64 for x in sides.nodes if x.dtype.is_float)
         extremes = (Palette.HUGE, Palette.TINY) if narrow else ()

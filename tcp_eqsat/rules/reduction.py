@@ -163,8 +163,8 @@ joining = RuleSet((
 linearity = RuleSet((
     rule("sum_of_sums", reduce("add", x + y, n, e, k), reduce("add", x, n, e, k) + reduce("add", y, n, e, k),
          needs=REASSOCIATION, bidirectional=True, doc="Splits or joins passes over data."),
-    rule("sum_of_differences", reduce("add", x - y, n, e, k), reduce("add", x, n, e, k) - reduce("add", y, n, e, k),
-         needs=REASSOCIATION, bidirectional=True, doc="Splits or joins passes over data."),
+    rule("difference_of_sums", reduce("add", x, n, e, k) - reduce("add", y, n, e, k), reduce("add", x - y, n, e, k),
+         needs=REASSOCIATION, doc="One pass over data, and what cancels cancels before it is summed."),
     rule("sum_of_negation", reduce("add", -x, n, e, k), -reduce("add", x, n, e, k), needs=REASSOCIATION,
          bidirectional=True, doc="Only the sign of zero differs."),
     rule("sum_of_scaled", reduce("add", x * view(g, m, s), n, e, k),
