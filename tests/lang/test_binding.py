@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from programs import Sample, programs
 
 from benchmarks.models import attention_block, mlp_full
@@ -111,12 +111,23 @@ def test_symbols_fixed_to_sizes_change_no_value(sample):
     check_symbols(sample)
 
 
+def tell_their_sizes(parameters, arrays):
+    """Whether the arrays alone decide all symbols of their types, which freezing requires."""
+    try:
+        bind_symbols([x.attributes.name for x in parameters], [x.tensor_type for x in parameters], arrays)
+    except ShapeMismatch as error:
+        assert "does not tell" in str(error)
+        return False
+    return True
+
+
 @settings(max_examples=200, deadline=None)
 @given(programs(7))
 def test_parameters_frozen_to_arrays_change_no_value(sample):
     function = sample.function
     arrays = sample.arrays(2, "nasty")
     frozen_names = function.parameter_names[::2]
+    assume(tell_their_sizes(function.parameters[::2], arrays[::2]))
     frozen = freeze(function, dict(zip(frozen_names, arrays[::2], strict=True)))
     assert frozen.parameter_names == function.parameter_names[1::2]
     assert [x.attributes.index for x in frozen.parameters] == list(range(len(frozen.parameters)))
