@@ -42,7 +42,7 @@ class RuleCounts:
     matches   instances found and applied
     asked     different instances that Python was asked about (0 for rules that egglog decides alone)
     declined  how many of those Python declined
-    added     e-nodes that appeared while the rule ran by itself
+    added     e-nodes that appeared while the rule ran by itself; 0 where rules ran together
     dropped   whether it was given up because it filled the e-graph
     """
 

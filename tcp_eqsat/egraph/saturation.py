@@ -59,7 +59,10 @@ def saturate(function: Function, rules: Iterable[Rule], permissions: Permissions
         can_match = {each.name for each in loaded}
         idle = tuple(each.name for each in granted if each.name not in can_match)
     try:
-        view, report = _Run(encoding, loaded, names, budget, clock, strict).result()
+        try:
+            view, report = _Run(encoding, loaded, names, budget, clock, strict).result()
+        except _Overflow:
+            view, report = _Run(encode(function), loaded, names, budget, clock, strict, careful=True).result()
     except EGraphError as error:
         if strict:
             raise
@@ -104,11 +107,17 @@ class _Overflow(Exception):
 
 
 class _Run:
-    """One saturation in one e-graph."""
+    """One saturation in one e-graph.
+
+    At first rules run together, which is several times quicker, and an e-graph over its limit is _Overflow. A careful
+    run keeps the state before each round and runs the rules one by one: it undoes a round that goes over the limit and
+    drops the rule that filled the e-graph.
+    """
 
     def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], names: frozenset[str], budget: Budget,
-                 clock: _Clock, strict: bool) -> None:
+                 clock: _Clock, strict: bool, careful: bool = False) -> None:
         self._encoding = encoding
+        self._is_careful = careful
         self._rules = rules
         self._rounds = budget.iterations
         self._clock = clock
@@ -140,7 +149,7 @@ class _Run:
         self._limit = budget.node_limit(self._before)
 
     def result(self) -> tuple[EGraphView, SaturationReport]:
-        """Runs all stages. Raises EGraphError."""
+        """Runs all stages. Raises EGraphError, and _Overflow if it is not careful."""
         reason = StopReason.NODE_LIMIT if self._before > self._limit else self._stages()
         with self._clock.part("read"):
             view = read_view(self._engine, self._engine.freeze(), self._decoder, self._encoding)
@@ -167,10 +176,12 @@ class _Run:
             start = time.perf_counter()
             before = self._size()
             added: Counter[str] = Counter()
-            undo = self._mark()
+            undo = self._mark() if self._is_careful else None
             try:
                 changed = self._round([x for x in stages if x not in without], added)
             except _Overflow:
+                if undo is None:
+                    raise
                 undo()
                 if 2 * before > self._limit:
                     return StopReason.NODE_LIMIT
@@ -212,11 +223,29 @@ class _Run:
 
     def _group(self, rules: Sequence[CompiledRule], added: Counter[str]) -> bool:
         """Some rules once, and the analyses; whether anything changed. Raises _Overflow."""
+        asking = [rule.asking for rule in rules if rule.asking is not None]
         with self._clock.part("search"):
-            for rule in rules:
-                if rule.asking is not None:
-                    self._engine.run_ruleset(f"(run {rule.asking})")
+            if asking:
+                self._engine.run_ruleset(f"(seq {' '.join(f'(run {each})' for each in asking)})")
         self._answer()
+        changed = self._one_by_one(rules, added) if self._is_careful else self._together(rules)
+        return self._analyse() or changed
+
+    def _together(self, rules: Sequence[CompiledRule]) -> bool:
+        """The rules once, in one go; whether anything changed. Raises _Overflow."""
+        if not rules:
+            return False
+        with self._clock.part("search"):
+            report = self._engine.run_ruleset(f"(seq {' '.join(f'(run {rule.ruleset})' for rule in rules)})")
+        for rule in rules:
+            self._matches[rule.name] += report.num_matches_per_rule.get(rule.name, 0)
+        if report.updated and self._size() > self._limit:
+            raise _Overflow
+        self._is_cut = self._clock.is_over
+        return bool(report.updated)
+
+    def _one_by_one(self, rules: Sequence[CompiledRule], added: Counter[str]) -> bool:
+        """The rules once, with a look at the size after each; whether anything changed. Raises _Overflow."""
         changed = False
         size = self._size()
         for rule in rules:
@@ -233,7 +262,7 @@ class _Run:
             if self._clock.is_over:
                 self._is_cut = True
                 break
-        return self._analyse() or changed
+        return changed
 
     def _analyse(self) -> bool:
         """The analyses to a fixed point; whether anything changed."""
