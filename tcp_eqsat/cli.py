@@ -116,7 +116,7 @@ def _numbers(items: list[str] | None, what: str) -> dict[str, int]:
 def _budget(items: list[str] | None) -> Any:
     from tcp_eqsat.lang.budget import Budget
 
-    known: dict[str, Any] = {"seconds": float, "nodes": int, "iterations": int, "steps": int}
+    known: dict[str, Any] = {"seconds": float, "nodes": int, "growth": float, "iterations": int, "steps": int}
     values: dict[str, Any] = {}
     for name, value in _pairs(items, "--budget").items():
         if name not in known:
