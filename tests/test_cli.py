@@ -376,7 +376,7 @@ BAD_OPTIONS = {
     "--target tpu": "unknown target 'tpu'; known are cpu",
     "--numerics sloppy": "unknown numerics 'sloppy'; known are exact, reassociate",
     "--budget nodes": "--budget is written NAME=VALUE, got 'nodes'",
-    "--budget memory=3": "--budget knows seconds, nodes, iterations, steps, got 'memory'",
+    "--budget memory=3": "--budget knows seconds, nodes, growth, iterations, steps, got 'memory'",
     "--budget nodes=many": "--budget nodes must be a number, got 'many'",
     "--budget nodes=0": "budget nodes must be positive, got 0",
     "--budget seconds=nan": "budget seconds must be positive, got nan",
