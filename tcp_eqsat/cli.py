@@ -140,6 +140,8 @@ def _print_json(value: dict[str, Any]) -> None:
 @app.command()
 def demo(as_json: Json = False, debug: Debug = False) -> None:
     """The main job on bundled programs: read, saturate, extract, compile, run, compare with NumPy."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # one core each; NumPy reads it when it is imported, just below
     from tcp_eqsat.demo import run_demo, show_demo
 
     outcome = run_demo()

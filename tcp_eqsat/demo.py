@@ -134,6 +134,6 @@ def show_demo(outcome: Outcome, console: Console) -> None:
         console.print(table, soft_wrap=False)
         console.print()
     tiers = {part.report.numerics for part in outcome.parts}
-    console.print(f"numerics tier: {', '.join(sorted(tiers))}")
+    console.print(f"numerics tier: {', '.join(sorted(tiers))}; times are medians of interleaved calls on one core")
     if not outcome.passed:
         console.print(f"[red]an error is above {LARGEST_ERROR}[/red]")
