@@ -24,9 +24,10 @@ from tcp_eqsat.rules.condition import ALWAYS, Condition, Fact, Known
 from tcp_eqsat.rules.enumeration import enumerate_rule
 from tcp_eqsat.rules.facts import FactRule
 from tcp_eqsat.rules.oracle import Palette, Sides, admissible, draw, palettes
-from tcp_eqsat.rules.pattern import Pattern, TensorVariable, tensor_variables
+from tcp_eqsat.rules.pattern import TensorVariable, tensor_variables
 from tcp_eqsat.rules.rule import Phase, Rule, Side, rule
-from tcp_eqsat.rules.sampling import SYMBOLS, DeadEnd, NoValue, Placed, Sample, Sampler, build_left, build_right
+from tcp_eqsat.rules.sample import DeadEnd, NoValue, Placed, Sample, build_left, build_right
+from tcp_eqsat.rules.sampling import SYMBOLS, Sampler
 from tcp_eqsat.rules.verdict import Counterexample, Outcome, Verdict
 
 MATCHES = 100
@@ -256,6 +257,3 @@ def differs(rule: Rule, witness: Mapping[str, Any], dtype: Any = np.float32) -> 
     sample, placed = direction.sampler.over(arrays)
     sides = direction.build_rights(sample, direction.build_lefts(sample, placed))
     return sides.disagreement(arrays, rule.needs, Palette.SPECIAL, SYMBOLS) is not None
-
-
-__all__ = ["Pattern", "Rejected", "check", "check_fact", "differs", "facts_about", "rejected"]

@@ -16,7 +16,8 @@ from tcp_eqsat.rules.enumeration import E4M3, E5M2, enumerate_rule
 from tcp_eqsat.rules.facts import finite, nonzero, not_nan, not_negative_zero
 from tcp_eqsat.rules.files import load, load_rejected
 from tcp_eqsat.rules.functions import equal, greater_equal, maximum, where
-from tcp_eqsat.rules.sampling import DeadEnd, Sampler
+from tcp_eqsat.rules.sample import DeadEnd
+from tcp_eqsat.rules.sampling import Sampler
 from tcp_eqsat.rules.verdict import Outcome
 
 x, y, z = variables("x y z")
