@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
+# Libraries read this when they are first imported.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
 import numpy as np
 
 from tcp_eqsat.codegen.target import host_target
@@ -55,9 +58,7 @@ def machine() -> dict[str, str]:
 
 
 def pin_to_one_core() -> None:
-    """This process on one core, and libraries on one thread (call before importing them)."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
+    """This process on one core. Libraries have one thread since this module was imported."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
@@ -69,12 +70,16 @@ def agree(ours: np.ndarray, theirs: np.ndarray, tolerance: float) -> None:
         raise SystemExit(f"outputs differ by {error}, more than {tolerance}")
 
 
-def arguments(description: str) -> argparse.Namespace:
+def parser(description: str) -> argparse.ArgumentParser:
     """--json FILE and --quick, which every script takes."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--json", help="write the results to this file")
-    parser.add_argument("--quick", action="store_true", help="few rounds and small sizes: does it run at all")
-    return parser.parse_args()
+    found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--json", help="write the results to this file")
+    found.add_argument("--quick", action="store_true", help="few rounds and small sizes: does it run at all")
+    return found
+
+
+def arguments(description: str) -> argparse.Namespace:
+    return parser(description).parse_args()
 
 
 def finish(tables: list[Table], options: argparse.Namespace) -> None:

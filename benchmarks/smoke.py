@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from benchmarks import programs
+from benchmarks import contractions, programs
 from benchmarks.harness import pin_to_one_core
 
 
 def main() -> None:
     pin_to_one_core()
     programs.run(quick=True)
+    contractions.run(quick=True)
 
 
 if __name__ == "__main__":

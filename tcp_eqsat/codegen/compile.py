@@ -12,11 +12,12 @@ from tcp_eqsat.codegen.distinct import Use, distinct_kernels
 from tcp_eqsat.codegen.entry import NAME, KernelCall, byte_count, emit_entry, result_owners
 from tcp_eqsat.codegen.jit import CompiledModule, compile_module
 from tcp_eqsat.codegen.llvm_cpu import NestCode, emit_nest
-from tcp_eqsat.codegen.loops import Access, Nest, format_nest, verify_nest
-from tcp_eqsat.codegen.memory import ConstantBlock, Layout, Request, lay_out
+from tcp_eqsat.codegen.loops import Access, Array, Nest, format_nest, verify_nest
+from tcp_eqsat.codegen.memory import ConstantBlock, Layout, Request, lay_out, pack
 from tcp_eqsat.codegen.schedule import schedule_kernel
 from tcp_eqsat.codegen.target import CpuTarget, host_target
 from tcp_eqsat.lang.plan import Plan, Role, verify_plan
+from tcp_eqsat.lang.program import TensorData
 
 
 class CompiledFunction:
@@ -82,8 +83,7 @@ def compile_plan(plan: Plan, target: CpuTarget | None = None) -> CompiledFunctio
     codes = [emit_nest(nest, f"kernel{n}", target, declarations) for n, nest in enumerate(nests)]
     calls, scratch = _calls(nests, codes, uses)
     workspace = _workspace(plan, calls, scratch)
-    constants = ConstantBlock({
-        b.name: b.data for b in plan.buffers.values() if b.role is Role.CONSTANT and b.data is not None})
+    constants = ConstantBlock(_constants(plan, nests, uses, calls))
     entry = emit_entry(plan, calls, constants.offsets, workspace, declarations)
     text = "\n\n".join((*(c.text for c in codes), entry, "\n".join(line for _, line in sorted(declarations.items()))))
     clock.stage("emit")
@@ -124,9 +124,31 @@ def _calls(nests: tuple[Nest, ...], codes: list[NestCode],
                 scratch.append(Request(name, array.size * array.dtype.bytes, step, step))
                 places.append(name)
             else:
-                places.append(use.buffers[array.name])
+                places.append(_buffer(array, use))
         calls.append(KernelCall(f"kernel{use.distinct}", tuple(places), code.sizes))
     return calls, scratch
+
+
+def _buffer(array: Array, use: Use) -> str:
+    """The buffer, or packed copy of one, that an array of a distinct kernel stands for."""
+    panels = array.panels
+    return use.buffers[array.name] if panels is None else f"{use.buffers[panels.source]} in {panels}"
+
+
+def _constants(plan: Plan, nests: tuple[Nest, ...], uses: list[Use],
+               calls: list[KernelCall]) -> dict[str, TensorData]:
+    """The constants that kernels read or that are results, and packed copies, by name."""
+    needed = {name for call in calls for name in call.arrays} | {plan.root(p.buffer).name for p in plan.results}
+    found = {b.name: b.data for b in plan.buffers.values()
+             if b.role is Role.CONSTANT and b.data is not None and b.name in needed}
+    for use in uses:
+        for array in nests[use.distinct].arrays:
+            name = _buffer(array, use) if array.panels is not None else ""
+            if array.panels is not None and name not in found:
+                data = plan.buffers[use.buffers[array.panels.source]].data
+                assert data is not None
+                found[name] = pack(data, array.panels)
+    return found
 
 
 def _workspace(plan: Plan, calls: list[KernelCall], scratch: list[Request]) -> Layout:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from tcp_eqsat.lang import pointful
-from tcp_eqsat.lang.plan import Kernel, Plan
+from tcp_eqsat.lang.plan import Kernel, Plan, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,9 @@ def _kernel_key(kernel: Kernel, plan: Plan) -> tuple[Hashable, tuple[str, ...]]:
     def place(name: str) -> Hashable:
         if name in own:
             return own[name]
-        root = plan.root(name).name
-        return roots.setdefault(root, len(roots)), plan.buffers[name].type
+        root = plan.root(name)
+        constant = root.role is Role.CONSTANT  # which may be packed
+        return roots.setdefault(root.name, len(roots)), plan.buffers[name].type, constant
 
     parts: list[Hashable] = []
     for definition in kernel.definitions:

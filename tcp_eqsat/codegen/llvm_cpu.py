@@ -25,6 +25,7 @@ from tcp_eqsat.codegen.loops import (
     Let,
     Load,
     Nest,
+    Prefetch,
     Statement,
     Store,
     Update,
@@ -36,6 +37,9 @@ from tcp_eqsat.codegen.target import CpuTarget
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.pointful import Affine, IndexRange
 from tcp_eqsat.lang.types import BOOL, I32, DType
+
+LINE = 64
+"""Bytes of a cache line."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ class _Emitter(NestValues):
                         self.names[name, self.key(self.dependence.names[name], at)] = self.value(value, at)
                 case Store():
                     self._store(statement)
+                case Prefetch():
+                    self._prefetch(statement)
                 case If(ranges, inner):
                     self._if(ranges, inner)
                 case Each(index, inner):
@@ -103,6 +109,16 @@ class _Emitter(NestValues):
                 self.builder.store(value, pointer, lanes=self.builder.lanes, mask=mask)
             else:
                 self.builder.scatter(value, pointer, self.lane_offsets(stride), mask=mask)
+
+    def _prefetch(self, prefetch: Prefetch) -> None:
+        """One hint for each cache line that the lanes of the open copies touch."""
+        dtype = next(a.dtype for a in self.nest.arrays if a.name == prefetch.array)
+        self.builder.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
+        for at in self.coordinates(self.dependence.loops(prefetch.offset.axes)):
+            start = at.get(self.vector, 0) * self.builder.lanes * dtype.bytes if self.vector is not None else 0
+            if start % LINE == 0:
+                pointer = self.pointer(prefetch.array, prefetch.offset, dtype, at)
+                self.builder.line(f"  call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
     # Folds
 

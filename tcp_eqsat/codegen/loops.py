@@ -6,6 +6,7 @@
                 | Update(accumulator, value)          accumulator = op(accumulator, value)
                 | Let(name, value)
                 | Store(array, offset, value)
+                | Prefetch(array, offset)             a hint: the element is loaded soon. It may be beyond the end
                 | If(ranges, body)
                 | Each(index, body)                     the copies of an open loop, one after the other
     value     ::= Load(array, offset) | Read(name) | Constant | IndexValue(index)
@@ -30,6 +31,7 @@ The last step is masked or shortened, so no access is out of bounds. A Choose ev
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
@@ -185,6 +187,12 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    array: str
+    offset: Affine
+
+
+@dataclass(frozen=True, slots=True)
 class If:
     ranges: tuple[IndexRange, ...]
     body: tuple[Statement, ...]
@@ -198,7 +206,7 @@ class Each:
     body: tuple[Statement, ...]
 
 
-Statement = For | Fold | Update | Let | Store | If | Each
+Statement = For | Fold | Update | Let | Store | Prefetch | If | Each
 Body = tuple[Statement, ...]
 
 
@@ -211,13 +219,47 @@ class Access(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Panels:
+    """How a packed copy of the array `source` is made, once and before any run.
+
+    The copy goes over `axes` in order (extent and stride in the source, in elements) and in each place has `width`
+    columns side by side. The first `batch` axes are outermost, panels of columns stand between them and the others:
+    copy[batch, column // width, others, column % width] = source[batch, others, column], zero beyond the last column.
+    """
+
+    source: str
+    offset: int
+    axes: tuple[tuple[int, int], ...]
+    batch: int
+    columns: int
+    column_stride: int
+    width: int
+
+    @property
+    def steps(self) -> int:
+        """Rows of a panel."""
+        return math.prod(extent for extent, _ in self.axes[self.batch:])
+
+    @property
+    def matrix(self) -> int:
+        """Elements of all panels of one matrix."""
+        return -(-self.columns // self.width) * self.width * self.steps
+
+    @property
+    def size(self) -> int:
+        """Elements of the copy."""
+        return math.prod(extent for extent, _ in self.axes[:self.batch]) * self.matrix
+
+
+@dataclass(frozen=True, slots=True)
 class Array:
-    """Memory of `size` elements."""
+    """Memory of `size` elements; `panels` where it holds a packed copy of a constant."""
 
     name: str
     dtype: DType
     size: Size
     access: Access
+    panels: Panels | None = None
 
 
 @dataclass(frozen=True)
@@ -314,6 +356,10 @@ class _Verifier:
                         self._fail(f"{array} is not an array to write")
                     if self.arrays[array].dtype != value.dtype:
                         self._fail(f"{array} holds {self.arrays[array].dtype}, not {value.dtype}")
+                case Prefetch(array, offset):
+                    self._index(offset, indices)
+                    if array not in self.arrays:
+                        self._fail(f"{array} is not an array")
                 case If(ranges, inner):
                     for r in ranges:
                         self._index(r.index, indices)
@@ -367,7 +413,7 @@ class _Printer:
         nest = self.nest
         groups = {access: [a for a in nest.arrays if a.access is access] for access in Access}
         reads, writes, scratch = (
-            ", ".join(f"{a.name}: {a.dtype}[{format_size(a.size)}]" for a in groups[access]) for access in Access
+            ", ".join(map(_array, groups[access])) for access in Access
         )
         title = f"nest {nest.name}({reads}) -> ({writes})" + (f" scratch ({scratch})" if scratch else "")
         lines = [title + (f"  # {nest.origin}" if nest.origin else "")]
@@ -396,6 +442,8 @@ class _Printer:
                     lines.append(f"{pad}{name} = {self._value(value)}")
                 case Store(array, offset, value):
                     lines.append(f"{pad}{array}[{self._index(offset)}] = {self._value(value)}")
+                case Prefetch(array, offset):
+                    lines.append(f"{pad}prefetch {array}[{self._index(offset)}]")
                 case Each(index, inner):
                     lines.append(f"{pad}each {self._axis(index)}:")
                     self._body(inner, depth + 1, lines)
@@ -446,6 +494,12 @@ class _Printer:
                 return f"{op.name}({', '.join(parts)})"
             case Choose(ranges, inside, outside):
                 return f"({self._value(inside)} if {self._ranges(ranges)} else {self._value(outside)})"
+
+
+def _array(array: Array) -> str:
+    text = f"{array.name}: {array.dtype}[{format_size(array.size)}]"
+    panels = array.panels
+    return text if panels is None else f"{text} = {panels.source} in panels of {panels.width} columns"
 
 
 def _literal(literal: ScalarLiteral) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tcp_eqsat.codegen.loops import Panels
 from tcp_eqsat.lang.dims import Size, divides, less_equal
 from tcp_eqsat.lang.program import TensorData
 
@@ -82,6 +83,20 @@ def _extreme(slots: list[_Slot], smallest: bool) -> _Slot:
 def aligned(size: Size) -> Size:
     """The size rounded up to a multiple of the alignment."""
     return size if divides(ALIGNMENT, size) else (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+
+
+def pack(data: TensorData, panels: Panels) -> TensorData:
+    """The packed copy of a constant."""
+    flat = data.array.reshape(-1)
+    extents = [extent for extent, _ in panels.axes]
+    strides = [stride * flat.itemsize for _, stride in panels.axes]
+    columns = -(-panels.columns // panels.width)
+    padded = np.zeros((*extents, columns * panels.width), flat.dtype)
+    padded[..., :panels.columns] = np.lib.stride_tricks.as_strided(
+        flat[panels.offset:], (*extents, panels.columns), (*strides, panels.column_stride * flat.itemsize),
+        writeable=False)
+    split = padded.reshape((*extents, columns, panels.width))
+    return TensorData(np.moveaxis(split, -2, panels.batch).reshape(-1))
 
 
 class ConstantBlock:

@@ -11,8 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tcp_eqsat.codegen.axes import simplify_axes
-from tcp_eqsat.codegen.contraction import NO_TILE, UNROLL, choose_tile
-from tcp_eqsat.codegen.graph import Graph, Output, inline_kernel
+from tcp_eqsat.codegen.contraction import (
+    NO_TILE,
+    PREFETCHED_STEPS,
+    ROWS_TO_PACK,
+    UNROLL,
+    Packing,
+    choose_tile,
+    panels_of,
+)
+from tcp_eqsat.codegen.graph import FoldValue, Graph, Output, inline_kernel
 from tcp_eqsat.codegen.loops import (
     SERIAL,
     Access,
@@ -24,9 +32,11 @@ from tcp_eqsat.codegen.loops import (
     Fold,
     For,
     How,
+    If,
     Let,
     Load,
     Nest,
+    Prefetch,
     Read,
     Statement,
     Store,
@@ -37,12 +47,12 @@ from tcp_eqsat.codegen.loops import (
     walk_statements,
     walk_values,
 )
-from tcp_eqsat.codegen.schedule_cost import best_vector_axis, lanes_for, weight
+from tcp_eqsat.codegen.schedule_cost import Leaf, best_vector_axis, lanes_for, weight
 from tcp_eqsat.codegen.stages import Place, Row, Scope, Stage, Task, shared_values
 from tcp_eqsat.codegen.target import CpuTarget
-from tcp_eqsat.lang.dims import Size, product
-from tcp_eqsat.lang.plan import Kernel, Plan
-from tcp_eqsat.lang.pointful import ZERO, Affine, axis_index
+from tcp_eqsat.lang.dims import Size, bounds, product
+from tcp_eqsat.lang.plan import Kernel, Plan, Role
+from tcp_eqsat.lang.pointful import ZERO, Affine, IndexRange, axis_index
 
 ENOUGH_CHAINS = 8
 """Independent additions that keep the units busy; loops around a fold that make as many leave its own loop alone."""
@@ -51,17 +61,20 @@ ENOUGH_CHAINS = 8
 def schedule_kernel(kernel: Kernel, plan: Plan, target: CpuTarget) -> Nest:
     """The kernel as a nest of loops for `target`."""
     graph, outputs = simplify_axes(*inline_kernel(kernel, plan))
-    scheduler = _Scheduler(graph, target)
+    constants = frozenset(b.name for b in plan.buffers.values() if b.role is Role.CONSTANT)
+    scheduler = _Scheduler(graph, target, constants)
     body: list[Statement] = []
     for group in _groups(graph, outputs):
         body += scheduler.nest(group)
-    return Nest(kernel.name, _arrays(body, plan, scheduler.scratch), tuple(body), kernel.origin)
+    own = [*scheduler.packed.values(), *scheduler.scratch]
+    return Nest(kernel.name, _arrays(body, plan, own), tuple(body), kernel.origin)
 
 
-def _arrays(body: Sequence[Statement], plan: Plan, scratch: list[Array]) -> tuple[Array, ...]:
+def _arrays(body: Sequence[Statement], plan: Plan, known: list[Array]) -> tuple[Array, ...]:
+    """The arrays of the nest: buffers that it reads, those that it writes, and what is known already."""
     reads: dict[str, None] = {}
     writes: dict[str, None] = {}
-    own = {a.name for a in scratch}
+    own = {a.name for a in known}
     for statement in walk_statements(tuple(body)):
         if isinstance(statement, Store):
             writes[statement.array] = None
@@ -74,7 +87,7 @@ def _arrays(body: Sequence[Statement], plan: Plan, scratch: list[Array]) -> tupl
             if name not in own:
                 type_ = plan.buffers[name].type
                 found.append(Array(name, type_.dtype, product(type_.shape), access))
-    return (*found, *scratch)
+    return (*found, *known)
 
 
 def _groups(graph: Graph, outputs: tuple[Output, ...]) -> list[list[Output]]:
@@ -100,10 +113,12 @@ def _domain_order(graph: Graph, group: list[Output]) -> tuple[int, ...]:
 
 
 class _Scheduler:
-    def __init__(self, graph: Graph, target: CpuTarget) -> None:
+    def __init__(self, graph: Graph, target: CpuTarget, constants: frozenset[str]) -> None:
         self.graph = graph
         self.target = target
+        self.constants = constants  # arrays that can be packed ahead
         self.scratch: list[Array] = []
+        self.packed: dict[str, Array] = {}  # copies of constants, by name
         self.tile = NO_TILE
         self.top = Scope()  # what is known outside all loops
         self.open: dict[int, How] = {}  # the open loops
@@ -111,13 +126,28 @@ class _Scheduler:
         self.lets = 0
 
     def nest(self, group: list[Output]) -> list[Statement]:
+        """The loops of a group; two forms of them where the number of rows decides which is better."""
+        many, scope = self._tiled(group, many_rows=True)
+        packing = self.tile.packing
+        rows = None if packing is None or packing.ahead or packing.rows is None else self.graph.extents[packing.rows]
+        if rows is None or isinstance(rows, int) or bounds(rows)[0] >= ROWS_TO_PACK:
+            self.top = scope
+            return many
+        least, most = bounds(rows)
+        few, _ = self._tiled(group, many_rows=False)
+        return [If((IndexRange(ZERO + rows, least, ROWS_TO_PACK),), tuple(few)),
+                If((IndexRange(ZERO + rows, ROWS_TO_PACK, most + 1),), tuple(many))]
+
+    def _tiled(self, group: list[Output], many_rows: bool) -> tuple[list[Statement], Scope]:
+        """The loops of a group with the tile for many or few rows, and what is known after them."""
         order = _domain_order(self.graph, group)
-        leaves = self._place((), [Task(order, o.value, o.array, o.offset) for o in group], self.top).leaves
-        self.tile = choose_tile(self.graph, order, leaves, self.target)
+        scope = self.top.copy()
+        leaves = self._place((), [Task(order, o.value, o.array, o.offset) for o in group], scope).leaves
+        self.tile = choose_tile(self.graph, order, leaves, self.target, self.constants, many_rows)
         order = self.tile.order or order
         tasks = [
             Task(tuple(a for a in order if a in o.axes), o.value, o.array, o.offset) for o in group]
-        return self._block((), tasks, self.top)
+        return self._block((), tasks, scope), scope
 
     # Blocks
 
@@ -162,7 +192,11 @@ class _Scheduler:
         lets = self._hoist(bound, tasks, scope)
         how = self._how(bound, axis, tasks, scope)
         self.open[axis] = how
-        body = self._block((*bound, axis), [t.inside() for t in tasks], scope.copy())
+        inside = scope.copy()
+        packing = self.tile.packing
+        if packing is not None and packing.ahead and packing.axis == axis and how.lanes > 1:
+            inside.known[id(packing.value)] = self._packed(packing, how)
+        body = self._block((*bound, axis), [t.inside() for t in tasks], inside)
         del self.open[axis]
         how = replace(how, position=self.positions.pop(axis, None))
         return lets, For(axis, self.graph.extents[axis], tuple(body), how)
@@ -178,10 +212,23 @@ class _Scheduler:
                 statements.append(self._let(task.value, scope))
                 value = scope.known[id(task.value)]
             if task.fold is not None:
+                statements += self._prefetch(task.fold, scope)
                 statements.append(Update(task.fold.name, value, task.fold.fused))
             else:
                 statements.append(Store(task.array, task.offset, value))
         return statements
+
+    def _prefetch(self, fold: FoldValue, scope: Scope) -> list[Statement]:
+        """A hint for what a contraction reads some steps later from a packed constant."""
+        packing = self.tile.packing
+        if packing is None or not packing.ahead or fold is not packing.fold:
+            return []
+        load = scope.known.get(id(packing.value))
+        if not isinstance(load, Load):
+            return []
+        panels = self.packed[load.array].panels
+        assert panels is not None
+        return [Prefetch(load.array, load.offset + panels.width * PREFETCHED_STEPS)]
 
     def _let(self, value: Value, scope: Scope) -> Let:
         """Names the value."""
@@ -261,18 +308,38 @@ class _Scheduler:
     def _along(self, axis: int, offset: Affine, size: Size) -> tuple[Affine, Size]:
         """The offset and size with a place for every iteration of one step of an open loop."""
         count = self.open[axis].lanes * self.open[axis].copies
+        return offset + axis_index(self._position(axis)).scaled(size), size * count
+
+    def _position(self, axis: int) -> int:
+        """An index that counts iterations from the start of a step of an open loop."""
         if axis not in self.positions:
-            self.positions[axis] = self.graph.axis(count)
-        return offset + axis_index(self.positions[axis]).scaled(size), size * count
+            self.positions[axis] = self.graph.axis(self.open[axis].lanes * self.open[axis].copies)
+        return self.positions[axis]
+
+    def _packed(self, packing: Packing, how: How) -> Load:
+        """The value of a constant in its packed copy; the loop over columns runs as `how` says."""
+        panels, place = panels_of(self.graph, packing, how.lanes * how.copies, self._position(packing.axis))
+        dtype = packing.value.dtype
+        name = f"panels{len(self.packed) + 1}"
+        self.packed[name] = Array(name, dtype, panels.size, Access.READ, panels)
+        return self.graph.row(name, place, dtype, self.graph.free(packing.value))
 
     # Loops
+
+    def _is_vector(self, axis: int, leaves: list[Leaf]) -> bool:
+        """Whether the loop over the axis, which `leaves` are in, runs in vectors."""
+        if any(how.lanes > 1 for how in self.open.values()):
+            return False
+        packing = self.tile.packing
+        if packing is not None and any(x.fold is packing.fold and packing.axis in x.axes for x in leaves):
+            return axis == packing.axis
+        return best_vector_axis(self.graph, leaves, self.target) == axis
 
     def _how(self, bound: tuple[int, ...], axis: int, tasks: list[Task], scope: Scope) -> How:
         """How the loop over the tasks' first axis runs."""
         leaves = [replace(x, value=self._resolve(x.value, scope)) for x in self._place(bound, tasks, scope).leaves]
         lanes = 1
-        if all(how.lanes == 1 for how in self.open.values()) and best_vector_axis(
-                self.graph, leaves, self.target) == axis:
+        if self._is_vector(axis, leaves):
             lanes = lanes_for(self.graph, leaves, axis, self.target)
         contractions = [x.fold for x in leaves if x.fold is not None and x.fold.fused]
         contracts = any(axis in x.axes and axis not in x.fold.axes for x in leaves if x.fold in contractions)

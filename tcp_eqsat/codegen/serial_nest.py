@@ -22,6 +22,7 @@ from tcp_eqsat.codegen.loops import (
     Let,
     Load,
     Nest,
+    Prefetch,
     Read,
     Statement,
     Store,
@@ -89,6 +90,8 @@ class _Serial:
                 return (Update(name, self._value(value), fused),)
             case Store(array, offset, value):
                 return (Store(array, self._index(offset), self._value(value)),)
+            case Prefetch():
+                return ()
         assert_never(statement)
 
     def _loop(self, index: int, extent: Size, body: Body) -> For:

@@ -189,6 +189,9 @@ class Place:
         axes = self.graph.free(value) - self.bound
         if not axes or not users or id(value) in self.scope.known:
             return False
+        packing = self.tile.packing
+        if packing is not None and value is packing.value:
+            return not packing.ahead and packing.axis in self.bound and axes <= set(packing.fold.axes)
         if isinstance(value, (Constant, IndexValue, Load)):
             return False
         if isinstance(value, Read) and value.name == self.tile.kept and axes == {self.tile.along}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -117,6 +118,14 @@ def single(parameters: dict[str, TensorType], *definitions: tuple[str, TensorTyp
     names = outputs or (definitions[-1][0],)
     writer.kernel(dict.fromkeys(names, Role.RESULT), *definitions)
     return writer.plan(*names)
+
+
+def frozen(plan: Plan, arrays: dict[str, np.ndarray]) -> Plan:
+    """The plan with some parameters as constants."""
+    buffers = {
+        name: replace(b, role=Role.CONSTANT, data=TensorData(arrays[name])) if name in arrays else b
+        for name, b in plan.buffers.items()}
+    return replace(plan, buffers=buffers, parameters=tuple(p for p in plan.parameters if p.name not in arrays))
 
 
 def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

@@ -23,8 +23,8 @@ from plans import (
     tensor,
 )
 
-from tcp_eqsat.codegen.compile import compile_plan
-from tcp_eqsat.codegen.target import available_targets, cpu_target
+from tcp_eqsat.codegen.compile import CompiledFunction, compile_plan
+from tcp_eqsat.codegen.target import CpuTarget, available_targets, cpu_target
 from tcp_eqsat.lang.dims import symbol
 from tcp_eqsat.lang.op import bind_sizes
 from tcp_eqsat.lang.plan import Plan, Role
@@ -41,9 +41,10 @@ def arrays_for(plan: Plan, bindings: dict[str, int], seed: int = 0) -> list[np.n
     return [random_array(p.type.dtype, bind_sizes(p.type, bindings).shape, rng) for p in plan.parameters]
 
 
-def check(plan: Plan, *bindings: dict[str, int], tolerance: float = 0.0, target: str = "native") -> None:
+def check(plan: Plan, *bindings: dict[str, int], tolerance: float = 0.0,
+          target: str | CpuTarget = "native") -> CompiledFunction:
     """One compiled function gives what the reference gives, at all sizes."""
-    function = compile_plan(plan, cpu_target(target))
+    function = compile_plan(plan, cpu_target(target) if isinstance(target, str) else target)
     for sizes in bindings or ({},):
         arrays = arrays_for(plan, sizes)
         expected = evaluate_plan(plan, arrays, sizes)
@@ -54,6 +55,7 @@ def check(plan: Plan, *bindings: dict[str, int], tolerance: float = 0.0, target:
                 np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=str(sizes))
             else:
                 np.testing.assert_array_equal(x, y, err_msg=str(sizes))
+    return function
 
 
 SIZES = [{"b": n} for n in (0, 1, 2, 7, 16, 33, 130)]
