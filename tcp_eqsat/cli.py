@@ -284,5 +284,54 @@ def rules_list(as_json: Json = False, debug: Debug = False) -> None:
     console.print(f"{len(rows)} rules")
 
 
+RuleNames = Annotated[list[str], typer.Argument(help="Names of shipped rules, or files of rules.", show_default=False)]
+
+
+def _rules_named(names: list[str]) -> Any:
+    """Shipped rules by name, and all rules of files, in the order asked for."""
+    from tcp_eqsat.rules import RuleSet, everything, load
+
+    found = RuleSet()
+    for name in names:
+        found = found + (load(name) if name.endswith(".py") or os.sep in name else everything[name])
+    return found
+
+
+@rules_app.command("show")
+def rules_show(names: RuleNames, as_json: Json = False, debug: Debug = False) -> None:
+    """Rules in full: pattern, replacement, condition, numerics, why."""
+    rows = [{"name": rule.name, "rule": str(rule), "numerics": str(rule.needs), "doc": rule.doc}
+            for rule in _rules_named(names)]
+    if as_json:
+        _print_json({"schema": 1, "rules": rows})
+        return
+    for row in rows:
+        console.print(f"[bold]{escape(row['name'])}[/bold]   numerics {escape(row['numerics'])}")
+        console.print(f"  {escape(row['rule'])}\n  {escape(row['doc'])}", soft_wrap=True)
+
+
+@rules_app.command("test")
+def rules_test(
+    names: Annotated[list[str] | None, typer.Argument(help="Names or files (default: all shipped rules).")] = None,
+    as_json: Json = False, debug: Debug = False,
+) -> None:
+    """Check rules for soundness, with counterexamples and advice for those that fail."""
+    from tcp_eqsat.rules import everything
+    from tcp_eqsat.rules.advice import report as advice
+    from tcp_eqsat.rules.check import check
+
+    verdicts = [check(rule) for rule in (_rules_named(names) if names else everything)]
+    failed = [verdict for verdict in verdicts if not verdict.holds]
+    if as_json:
+        _print_json({"schema": 1, "passed": len(verdicts) - len(failed), "failed": len(failed), "rules": [
+            {"name": v.rule.name, "holds": v.holds, "verdict": v.method, "text": str(v)} for v in verdicts]})
+    else:
+        for verdict in failed:
+            console.print(escape(advice(verdict)), soft_wrap=True)
+        console.print(f"{len(verdicts) - len(failed)} passed, {len(failed)} failed")
+    if failed:
+        raise typer.Exit(1)
+
+
 if __name__ == "__main__":
     main()

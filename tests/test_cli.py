@@ -512,3 +512,33 @@ def test_a_reader_that_stops_reading_is_no_fault():
         assert child.stdout is not None and child.stderr is not None
         child.stdout.close()
         assert child.stderr.read() == b""
+
+
+MY_RULES = '''
+from tcp_eqsat.rules import REASSOCIATION, rule, variables
+from tcp_eqsat.rules.functions import exp, greater_equal, maximum, where
+
+x, y = variables("x y")
+good = rule("join", exp(x) * exp(y), exp(x + y), needs=REASSOCIATION, doc="One exponential.")
+bad = rule("max_of_select", where(greater_equal(x, y), x, y), maximum(x, y), doc="Shorter.")
+'''
+
+
+def test_rules_of_a_file_are_checked_and_shown(command, tmp_path):
+    file = tmp_path / "my_rules.py"
+    file.write_text(MY_RULES)
+    found = command("rules", "test", file)
+    assert found.status == 1
+    assert "FAILED max_of_select" in found.out and "it would hold when" in found.out
+    assert found.out.rstrip().endswith("1 passed, 1 failed")
+    shown = command("rules", "show", file, "compose_views")
+    assert "exp(x) * exp(y) -> exp(x + y)" in shown.out and "compose_views" in shown.out
+    as_json = command("rules", "test", "compose_views", "--json").json
+    assert (as_json["passed"], as_json["failed"]) == (1, 0)
+
+
+@pytest.mark.parametrize(("argument", "message"), [
+    ("nonsense", "no rule 'nonsense'"), ("missing.py", "can't read missing.py")])
+def test_rules_that_are_not_there_are_refused(command, argument, message):
+    found = command("rules", "test", argument)
+    assert found.status == 2 and message in found.err
