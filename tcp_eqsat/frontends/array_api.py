@@ -24,6 +24,7 @@ from tcp_eqsat.frontends.traced import (
     lift,
     lift_together,
     logical,
+    resolve_axes,
 )
 from tcp_eqsat.frontends.traced import broadcast_to as _broadcast_to
 from tcp_eqsat.frontends.traced import matmul as matmul
@@ -182,13 +183,7 @@ def eye(size: int, dtype: Any = F32) -> Traced:
 
 
 def _axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    axes = range(rank) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    if not builtins.all(isinstance(a, (int, np.integer)) for a in axes):
-        raise TypeMismatch(f"an axis must be an int, got {axis!r}")
-    result = tuple(int(a + rank if a < 0 else a) for a in axes)
-    if len(set(result)) != len(result) or not builtins.all(0 <= a < rank for a in result):
-        raise TypeMismatch(f"distinct axes in {-rank}..{rank - 1} are required, got {list(axes)}")
-    return result
+    return resolve_axes(range(rank) if axis is None else axis, rank)
 
 
 def reshape(x: Operand, shape: Any) -> Traced:
@@ -200,7 +195,7 @@ def reshape(x: Operand, shape: Any) -> Traced:
 def permute_dims(x: Operand, axes: Sequence[int]) -> Traced:
     """Result axis n is axis axes[n] of x."""
     node = lift(x)
-    return Traced(builders.transpose(node, _axes(tuple(axes), len(node.shape))))
+    return Traced(builders.transpose(node, resolve_axes(axes, len(node.shape))))
 
 
 def matrix_transpose(x: Operand) -> Traced:
@@ -277,6 +272,9 @@ def pad(x: Operand, widths: Sequence[tuple[Size, Size]], value: Any = 0) -> Trac
     """`value` around x: (before, after) for each axis."""
     node = lift(x)
     filling = builders.scalar_constant(value, node.dtype)
+    if not isinstance(widths, (tuple, list)) or not builtins.all(
+            isinstance(width, (tuple, list)) and len(width) == 2 for width in widths):
+        raise TypeMismatch(f"pad requires a pair (before, after) for each axis, got {widths!r}")
     low, high = (tuple(as_size(width[side]) for width in widths) for side in (0, 1))
     return Traced(builders.pad(node, filling, low, high))
 
@@ -351,7 +349,7 @@ def _count(shape: Shape, axis: int | Sequence[int] | None) -> Size:
 
 def size_value(size: Size, dtype: Any) -> Traced:
     """A size as a tensor of rank 0, symbolic sizes included."""
-    kind = as_dtype(dtype)
+    kind, size = as_dtype(dtype), as_size(size)
     if isinstance(size, int):
         return Traced(builders.scalar_constant(size, kind))
     if kind.kind is Kind.BOOL:
@@ -384,7 +382,7 @@ def vecdot(x: Operand, y: Operand, axis: int = -1) -> Traced:
 
 def einsum(equation: str, *operands: Operand) -> Traced:
     """Einstein summation of one or two operands, with an explicit result: "bhsd,bhtd->bhst"."""
-    left, arrow, out = equation.replace(" ", "").partition("->")
+    left, arrow, out = str(equation).replace(" ", "").partition("->")
     terms = left.split(",")
     if not arrow or len(terms) != len(operands) or len(operands) not in (1, 2):
         raise TypeMismatch(f"einsum requires 'a,b->c' with one or two operands, got {equation!r}")

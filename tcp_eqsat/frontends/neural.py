@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tcp_eqsat.errors import ShapeMismatch
 from tcp_eqsat.frontends import array_api as xp
-from tcp_eqsat.frontends.traced import Operand, Traced, lift
+from tcp_eqsat.frontends.traced import Operand, Traced, as_size, lift
 from tcp_eqsat.lang.dims import divides, exact_divide
 
 Axis = int | Sequence[int]
@@ -76,7 +76,7 @@ def group_norm(x: Operand, groups: int, scale: Operand | None = None, bias: Oper
     """
     value = _traced(x)
     batch, channels, *positions = value.shape
-    share = exact_divide(channels, groups) if divides(groups, channels) else None
+    share = exact_divide(channels, as_size(groups)) if divides(as_size(groups), channels) else None
     if share is None:
         raise ShapeMismatch(f"group_norm requires groups that divide {channels} channels, got {groups}")
     grouped = value.reshape((batch, groups, share, *positions))

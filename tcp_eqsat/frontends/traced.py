@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, UnknownName
-from tcp_eqsat.lang.dims import Dim, Size, equal, exact_divide, format_size, less_equal, product
+from tcp_eqsat.lang.dims import Dim, Size, equal, exact_divide, format_size, less_equal, product, symbols_of
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import SCALAR_OPS, scalar_op_named
@@ -73,7 +73,7 @@ class Traced:
 
     def transpose(self, *axes: int) -> Traced:
         order = axes or tuple(reversed(range(self.ndim)))
-        return Traced(builders.transpose(self.node, tuple(a + self.ndim if a < 0 else a for a in order)))
+        return Traced(builders.transpose(self.node, resolve_axes(order, self.ndim)))
 
     def reshape(self, *shape: Any) -> Traced:
         """Row-major reshape; one size may be -1."""
@@ -99,6 +99,14 @@ class Traced:
         if not self.ndim or not isinstance(self.shape[0], int):
             raise TypeMismatch(f"len() requires a static first axis, got {self.node.type}")
         return self.shape[0]
+
+    def __float__(self) -> Any:
+        raise TypeMismatch("a traced tensor has no values, which float() and int() need: use astype")
+
+    __int__ = __float__
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a traced tensor has no attribute {name!r}: the functions are in tcp.numpy")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeMismatch("a traced tensor has no values: use the functions of tcp.numpy on it, not NumPy's")
@@ -168,6 +176,17 @@ class Traced:
 # Lifting and broadcasting
 
 
+def resolve_axes(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """Distinct axes of a tensor, counted from the front; raises TypeMismatch."""
+    given = tuple(axes) if isinstance(axes, (tuple, list, range)) else (axes,)
+    if not all(isinstance(a, (int, np.integer)) and not isinstance(a, bool) for a in given):
+        raise TypeMismatch(f"an axis must be an int, got {axes!r}")
+    result = tuple(int(a + rank if a < 0 else a) for a in given)
+    if len(set(result)) != len(result) or not all(0 <= a < rank for a in result):
+        raise TypeMismatch(f"distinct axes in {-rank}..{rank - 1} are required, got {list(given)}")
+    return result
+
+
 def as_size(value: Any) -> Size:
     """An int or a symbolic size; raises TypeMismatch for anything else."""
     if isinstance(value, Dim):
@@ -186,9 +205,11 @@ def as_shape(shape: Any) -> Shape:
 
 
 def as_dtype(dtype: Any) -> DType:
-    """A dtype from ours, its name, or NumPy's; raises UnknownName."""
+    """A dtype from ours, its name, or NumPy's (but not None, which NumPy reads as f64); raises UnknownName."""
     if isinstance(dtype, DType):
         return dtype
+    if dtype is None:
+        raise UnknownName(f"a dtype is required, got None; known are {', '.join(DTYPES)}")
     if isinstance(dtype, str) and dtype in DTYPES:
         return DTYPES[dtype]
     try:
@@ -208,8 +229,17 @@ def lift(value: Operand) -> Node:
         dtype = BOOL if isinstance(value, bool) else I64 if isinstance(value, int) else F64
         return builders.scalar_constant(value, dtype)
     if isinstance(value, (np.ndarray, np.generic, list, tuple)):
-        return builders.constant(np.asarray(value))
+        return builders.constant(_as_array(value))
+    if isinstance(value, Dim):
+        raise TypeMismatch(f"size {value} is no tensor: tcp.numpy.size_value(size, dtype) makes one of it")
     raise TypeMismatch(f"a tensor, array or number is required, got {type(value).__name__}")
+
+
+def _as_array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # nested lists of several lengths
+        raise TypeMismatch(f"a tensor, array or number is required: {error}") from None
 
 
 def is_number(value: Any) -> bool:
@@ -397,7 +427,8 @@ def _position(item: Any, size: Size, node: Node, axis: int) -> Size:
     item = as_size(item)
     position = item + size if isinstance(item, int) and item < 0 else item
     if less_equal(0, position) is not True or less_equal(position + 1, size) is not True:
-        raise ShapeMismatch(f"index {item} is not provably within axis {axis} of {node.type}")
+        facts = "".join(f", where {each.requirement()}" for each in symbols_of(size))
+        raise ShapeMismatch(f"index {item} is not provably within axis {axis} of {node.type}{facts}")
     return position
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tcp_eqsat.errors import ArgumentError, TypeMismatch
+from tcp_eqsat.errors import ArgumentError, ParseError, TypeMismatch
 from tcp_eqsat.frontends.traced import Traced, lift
-from tcp_eqsat.lang.dims import LARGEST, Dim, symbol
+from tcp_eqsat.lang.dims import INT64_MAX, LARGEST, Dim, symbol
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.program import Function, Node, Program
 from tcp_eqsat.lang.type_text import parse_type
@@ -36,6 +36,8 @@ def spec(text: str, **ranges: Range) -> Spec:
         if not isinstance(given, tuple) or len(given) not in (2, 3) or not all(type(n) is int for n in given):
             raise ArgumentError(
                 f"the range of {name} must be (lower, upper) or (lower, upper, divisor), got {given!r}")
+        if given[0] < 0 or given[1] > INT64_MAX:
+            raise ArgumentError(f"the range of {name} must be within 0..2**63 - 1, got {given!r}")
     return Spec(text, ranges)
 
 
@@ -62,11 +64,20 @@ def spec_types(specs: tuple[Spec | str | TensorType, ...]) -> tuple[TensorType, 
         text = item.text if isinstance(item, Spec) else item
         if not isinstance(text, (str, TensorType)):
             raise ArgumentError(f"a spec is written like spec('f32[b, 16]'), got {text!r}")
-        types.append(text if isinstance(text, TensorType) else parse_type(text, lookup))
+        types.append(text if isinstance(text, TensorType) else _spelled(text, lookup))
     unused = set(ranges) - set(symbols)
     if unused:
         raise ArgumentError(f"size {min(unused)} has a range but no spec mentions it")
     return tuple(types)
+
+
+def _spelled(text: str, lookup: Callable[[str], Dim]) -> TensorType:
+    """The type that a spec spells; an error within a size names the whole spec."""
+    try:
+        return parse_type(text, lookup)
+    except ParseError as error:
+        shown = text if len(text) <= 80 else f"{text[:77]}..."
+        raise error if error.where is None else ParseError(f"spec {shown!r}: {error.message}") from None
 
 
 def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: str | None = None,
@@ -79,8 +90,11 @@ def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: s
     """
     types = spec_types(specs)
     names = parameter_names(function, len(types)) if names is None else tuple(names)
-    if len(names) != len(types) or len(set(names)) != len(names):
+    if len(names) != len(types) or len(set(names)) != len(names) or not all(
+            isinstance(each, str) and each for each in names):
         raise ArgumentError(f"trace requires {len(types)} distinct names, got {list(names)}")
+    if name is not None and not (isinstance(name, str) and name.isidentifier()):
+        raise ArgumentError(f"the name of a program must be an identifier, got {name!r}")
     parameters = tuple(builders.parameter(n, i, t) for i, (n, t) in enumerate(zip(names, types, strict=True)))
     returned = function(*map(Traced, parameters))
     results: tuple[Node, ...] = (

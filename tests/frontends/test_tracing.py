@@ -364,7 +364,21 @@ S = spec("f32[b, 3]")
     (lambda x: x @ 2.0, ["f32[2]"], TypeMismatch, "matmul requires operands of rank 1 or more"),
     (lambda x: x[2], ["f32[2]"], ShapeMismatch, r"index 2 is not provably within axis 0 of f32\[2\]"),
     (lambda x: x[-3], ["f32[2]"], ShapeMismatch, "index -3 is not provably within"),
-    (lambda x: x[0], ["f32[b]"], ShapeMismatch, "index 0 is not provably within axis 0"),
+    (lambda x: x[0], ["f32[b]"], ShapeMismatch, r"index 0 is not provably within axis 0 of f32\[b\], where b in \[0, "),
+    (lambda x: x.sum(), ["f32[2]"], AttributeError, "no attribute 'sum': the functions are in tcp.numpy"),
+    (lambda x: float(x), ["f32[]"], TypeMismatch, "no values, which float"),
+    (lambda x: int(x), ["f32[]"], TypeMismatch, "no values, which float"),
+    (lambda x: x / x.shape[0], ["f32[b]"], TypeMismatch, r"size b is no tensor: tcp.numpy.size_value"),
+    (lambda x: xp.add(x, [[1.0], [1.0, 2.0]]), ["f64[2]"], TypeMismatch, "a tensor, array or number is required: "),
+    (lambda x: x.transpose((0, 1)), ["f32[2, 3]"], TypeMismatch, r"an axis must be an int, got \(\(0, 1\),\)"),
+    (lambda x: xp.permute_dims(x, 0), ["f32[2, 3]"], TypeMismatch, "transpose requires a permutation"),
+    (lambda x: xp.sum(x, True), ["f32[2, 3]"], TypeMismatch, "an axis must be an int, got True"),
+    (lambda x: x.astype(None), ["f32[2]"], UnknownName, "a dtype is required, got None"),
+    (lambda x: xp.pad(x, 1), ["f32[2]"], TypeMismatch, r"a pair \(before, after\) for each axis, got 1"),
+    (lambda x: xp.pad(x, (1, 1)), ["f32[2]"], TypeMismatch, r"a pair \(before, after\) for each axis, got \(1, 1\)"),
+    (lambda x: xp.einsum(3, x), ["f32[2]"], TypeMismatch, "einsum requires 'a,b->c'"),
+    (lambda x: xp.size_value("b", "f32"), ["f32[b]"], TypeMismatch, "must be an int or symbolic, got 'b'"),
+    (lambda x: nn.group_norm(x, 2.0), ["f32[2, 6]"], TypeMismatch, "must be an int or symbolic, got 2.0"),
     (lambda x: x[0, 0], ["f32[2]"], TypeMismatch, r"f32\[2\] can't be indexed by 2 items"),
     (lambda x: x[..., ...], ["f32[2]"], TypeMismatch, "can't be indexed"),
     (lambda x: x[::-1], ["f32[2]"], TypeMismatch, "positive int steps, got -1"),
@@ -380,7 +394,7 @@ S = spec("f32[b, 3]")
     (lambda x: x.reshape(0, -1), ["f32[0, 3]"], ShapeMismatch, "can't infer -1"),
     (lambda x: x.reshape(2.0, 3), ["f32[2, 3]"], TypeMismatch, "must be an int or symbolic, got 2.0"),
     (lambda x: x.reshape(-2, -3), ["f32[2, 3]"], ShapeMismatch, "sizes of at least 0"),
-    (lambda x: x.transpose(0, 0), ["f32[2, 3]"], TypeMismatch, "transpose requires a permutation"),
+    (lambda x: x.transpose(0, 0), ["f32[2, 3]"], TypeMismatch, r"distinct axes in -2..1 are required, got \[0, 0\]"),
     (lambda x: xp.sum(x, 2), ["f32[2, 3]"], TypeMismatch, r"distinct axes in -2..1 are required, got \[2\]"),
     (lambda x: xp.sum(x, (0, -2)), ["f32[2, 3]"], TypeMismatch, "distinct axes"),
     (lambda x: xp.squeeze(x, 0), ["f32[2, 3]"], ShapeMismatch, "squeeze requires size 1 along axis 0"),
@@ -418,7 +432,8 @@ S = spec("f32[b, 3]")
     (lambda x: x, ["f32[2]", "f32[2]"], ArgumentError, "does not take 2 arguments"),
     (lambda x: x, [], ArgumentError, "does not take 0 arguments"),
     (lambda x: x, ["f32[2"], ParseError, "a tensor type is written like"),
-    (lambda x: x, ["f32[2+]"], ParseError, "size '2\\+'"),
+    (lambda x: x, ["f32[2+]"], ParseError, r"^spec 'f32\[2\+\]': size '2\+': expected a number"),
+    (lambda x: x, ["f32[1.5]"], ParseError, r"^spec 'f32\[1.5\]': a size has no '.'"),
     (lambda x: x, ["half[2]"], UnknownName, "unknown dtype 'half'"),
     (lambda x: x, ["f32[-1]"], ShapeMismatch, "sizes of at least 0"),
     (lambda x: x, [5], ArgumentError, "a spec is written like"),
@@ -430,6 +445,19 @@ S = spec("f32[b, 3]")
 def test_refusals(function, specs, error, message):
     with pytest.raises(error, match=message):
         trace(function, *specs)
+
+
+@pytest.mark.parametrize("given", [(-1, 4), (0, 2**63)])
+def test_ranges_that_no_array_has(given):
+    with pytest.raises(ArgumentError, match=r"the range of b must be within 0\.\.2\*\*63 - 1"):
+        spec("f32[b]", b=given)
+
+
+@pytest.mark.parametrize("options", [
+    {"name": "two words"}, {"name": 5}, {"names": [""]}, {"names": [1]}, {"names": ["x", "y"]}, {"names": []}])
+def test_unusable_names(options):
+    with pytest.raises(ArgumentError, match=r"distinct names|must be an identifier"):
+        trace(lambda x: x, "f32[2]", **options)
 
 
 @pytest.mark.parametrize("given", [5, (1,), (1, 2, 3, 4), "12", (1.0, 2.0), [1, 2], (True, 2)])
