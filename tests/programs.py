@@ -515,7 +515,10 @@ def _project(maker: Maker) -> Node:
 
 
 def extend(maker: Maker, name: str) -> None:
-    """One more operation called `name`, where the maker's wishes allow it; its results are values then."""
+    """One more operation called `name`, where the maker's wishes allow it; its results are values then.
+
+    Sizes that are not provably at least 0 (differences of several floors) are not used any further.
+    """
     node = SAMPLERS[name](maker)
     before = set(maker.rough)
     if not _note_rough(maker, node) and maker.stable:
@@ -524,7 +527,7 @@ def extend(maker: Maker, name: str) -> None:
     if isinstance(node.type, TupleType):
         maker.values.extend(builders.project(node, i) for i in range(len(node.type.items)))
         maker.rough.update(v for v in maker.values if v.op.name == "project" and v.operands[0] in maker.rough)
-    elif count(node.shape) <= ELEMENTS:
+    elif count(node.shape) <= ELEMENTS and all(less_equal(0, n) is True for n in node.shape):
         maker.values.append(node)
 
 

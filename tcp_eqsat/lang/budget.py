@@ -29,8 +29,8 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("seconds", "nodes", "growth", "iterations", "steps"):
             found = getattr(self, name)
-            if not found > 0:
-                raise ArgumentError(f"budget {name} must be positive, got {found}")
+            if not isinstance(found, (int, float)) or not found > 0:
+                raise ArgumentError(f"budget {name} must be positive, got {found!r}")
 
     def node_limit(self, program: int) -> int:
         """The e-nodes that an e-graph may hold that began with `program`."""

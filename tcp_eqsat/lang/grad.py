@@ -22,7 +22,8 @@ def grad(function: Function, wrt: Wrt = None, *, cotangents: bool = False) -> Fu
     wrt   names of floating-point parameters: one, or several in the order of the gradients; None means all of them
 
     Gradients of parameters that the result does not depend on are zeros. Raises UnknownName for a name that is no
-    parameter, TypeMismatch for one that is not of a floating-point dtype and for results that need `cotangents`.
+    parameter, TypeMismatch for one that is not of a floating-point dtype and for results that need `cotangents`, and
+    ShapeMismatch where an index into symbolic sizes of some intricacy can't be proven to be in range.
     """
     targets = _targets(function, wrt)
     if cotangents:
@@ -91,7 +92,7 @@ def _targets(function: Function, wrt: Wrt) -> tuple[Node, ...]:
         return tuple(x for x in function.parameters if x.dtype.is_float)
     known = dict(zip(function.parameter_names, function.parameters, strict=True))
     targets = []
-    for name in (wrt,) if isinstance(wrt, str) else wrt:
+    for name in wrt if isinstance(wrt, Sequence) and not isinstance(wrt, str) else (wrt,):
         if name not in known:
             raise UnknownName(f"{function.name} has no parameter {name!r}; its parameters are {', '.join(known)}")
         if not known[name].dtype.is_float:

@@ -152,7 +152,7 @@ class Function:
     def __str__(self) -> str:
         parameters = ", ".join(f"{x.attributes.name}: {x.type}" for x in self.parameters)
         results = ", ".join(str(x.type) for x in self.results)
-        return f"{self.name}({parameters}) -> {results}"
+        return f"{self.name}({parameters}) -> {results or '()'}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,6 +97,8 @@ def permissions(numerics: Numerics) -> Permissions:
             return Permissions(frozenset({numerics}))
         case str():
             return _named(numerics)
+    if not isinstance(numerics, Iterable):
+        raise UnknownName(f"unknown numerics {numerics!r}; known are {_known()}")
     result = EXACT
     for each in numerics:
         result = result | permissions(each)
@@ -109,5 +111,8 @@ def _named(name: str) -> Permissions:
     for each in Permission:
         if each.value == name:
             return Permissions(frozenset({each}))
-    known = ", ".join((*TIERS, *(each.value for each in Permission)))
-    raise UnknownName(f"unknown numerics {name!r}; known are {known}")
+    raise UnknownName(f"unknown numerics {name!r}; known are {_known()}")
+
+
+def _known() -> str:
+    return ", ".join((*TIERS, *(each.value for each in Permission)))

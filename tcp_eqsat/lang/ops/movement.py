@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
-from tcp_eqsat.lang.dims import Size, bounds, equal, less_equal, product
+from tcp_eqsat.lang.dims import Size, bounds, equal, less_equal, maximum, product
 from tcp_eqsat.lang.op import EXPANDED, define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import (
     ConcatenateAttributes,
@@ -140,11 +140,9 @@ def _spread_strided(g: Node, axis: int, stride: int) -> Node:
 
 
 def _zeros_after(size: Size, start: Size, have: Size) -> Size:
-    """How many make start + have at least `size`: what is missing, where that is known not to be negative."""
+    """How many make start + have at least `size`."""
     missing = size - start - have
-    if isinstance(missing, int):
-        return max(0, missing)
-    return missing if less_equal(0, missing) is True else size
+    return missing if less_equal(0, missing) is True else maximum(0, missing)
 
 
 slice_op = define_op(

@@ -151,6 +151,8 @@ class _FunctionReader:
         place = source.place
         name = source.next().text
         _, lower, upper, divisor = self.ranges.get(name, (place, 0, LARGEST, 1))
+        if ((lower, upper) != (0, LARGEST)) if source.at("in") else divisor != 1:
+            raise ParseError(f"size {name} must have one range and one divisor, got another", place)
         if source.take("in"):
             source.expect("[")
             lower = self._integer()
