@@ -301,6 +301,17 @@ def test_derivative_of_strided_slices_of_any_size():
         assert evaluate(function, (np.zeros(n), ones))[1].tolist() == [1.0 - i % 2 for i in range(n)]
 
 
+def test_derivative_of_strided_slices_of_strided_slices():
+    x = x_of("f64[b]")
+    half = Node.make(OPS["slice"], (x,), SliceAttributes((B // 2,), (B,), (2,)))
+    third = Node.make(OPS["slice"], (half,), SliceAttributes((0,), half.shape, (3,)))
+    function = vjp(Function("main", (x,), (third,)))
+    for n in range(20):
+        expected = np.zeros(n)
+        expected[n // 2::2][::3] = 1
+        assert evaluate(function, (np.zeros(n), expected[n // 2::2][::3]))[1].tolist() == expected.tolist()
+
+
 def test_derivative_of_pad_ignores_what_is_inside():
     x, v = x_of("f64[2]"), x_of("f64[]", "v", 1)
     function = vjp(Function("main", (x, v), (builders.pad(x, v, (1,), (2,)),)))
