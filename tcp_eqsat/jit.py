@@ -8,6 +8,7 @@ become one symbol if they agree in the call that is traced.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,14 +17,16 @@ from typing import Any
 import numpy as np
 
 from tcp_eqsat import pipeline
-from tcp_eqsat.errors import ArgumentError, ShapeMismatch, TypeMismatch
+from tcp_eqsat.errors import ArgumentError, ShapeMismatch, TypeMismatch, UnknownName
 from tcp_eqsat.frontends.traced import assuming
 from tcp_eqsat.frontends.tracing import parameter_names, trace
 from tcp_eqsat.lang.dims import Size, evaluate, substitute, symbol, symbols_of
 from tcp_eqsat.lang.program import Program
-from tcp_eqsat.lang.types import TensorType, dtype_of
+from tcp_eqsat.lang.types import DTYPES, TensorType, dtype_of
 from tcp_eqsat.lang.unify import Unifier
 
+_OPTIONS = tuple(inspect.signature(pipeline.compile).parameters)[1:]
+_NUMPY_TYPES = frozenset(dtype.numpy.type for dtype in DTYPES.values())
 _MAX_TRACES = 1000  # each unites at least two of the sizes of one call
 
 
@@ -50,7 +53,8 @@ class Jitted:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         arrays = self._arrays(arguments, keywords)
-        kind = tuple((a.dtype, a.ndim, tuple(n == 1 for n in a.shape)) for a in arrays)
+        kind = tuple((a.dtype if a.dtype.isnative else a.dtype.newbyteorder("="), a.ndim,
+                      tuple(n == 1 for n in a.shape)) for a in arrays)
         for variant in self._by_kind.get(kind, ()):
             if _fits(variant, arrays):
                 return variant(*arrays)
@@ -67,6 +71,10 @@ class Jitted:
     def trace(self, *arrays: np.ndarray) -> Program:
         """The program for arrays of these kinds, sizes symbolic."""
         names = parameter_names(self.function, len(arrays))
+        unknown = self._static - set(names)
+        if unknown:
+            raise ArgumentError(f"{self.__name__} has no parameter {min(unknown)!r} to be static; its parameters are "
+                                f"{', '.join(names) or 'none'}")
         types, example = self._types(names, arrays)
         for _ in range(_MAX_TRACES):
             try:
@@ -74,22 +82,38 @@ class Jitted:
                     return trace(self.function, *types, names=names)
             except _Unequal as unequal:
                 types = _united(types, *unequal.sizes)
+            except ShapeMismatch as error:
+                called = ", ".join(
+                    f"{name}: {TensorType(dtype_of(a.dtype), a.shape)}" for name, a in zip(names, arrays, strict=True))
+                raise ShapeMismatch(f"{error.message}; called with {called}") from None
         raise ShapeMismatch(f"{self.__name__} needs more than {_MAX_TRACES} equalities of sizes")
 
     def _arrays(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[np.ndarray]:
         if keywords:
-            names = parameter_names(self.function, len(arguments) + len(keywords))
-            missing = [n for n in names[len(arguments):] if n not in keywords]
-            if missing:
-                raise ArgumentError(f"{self.__name__} requires argument {missing[0]!r}")
-            arguments = [*arguments, *(keywords[n] for n in names[len(arguments):])]
-        arrays = []
-        for number, value in enumerate(arguments):
-            array = value if isinstance(value, np.ndarray) else np.asarray(value)
-            if array.dtype == object:
-                raise TypeMismatch(f"argument {number} of {self.__name__} must be an array, got {type(value).__name__}")
-            arrays.append(array)
-        return arrays
+            arguments = self._in_order(arguments, keywords)
+        return [value if isinstance(value, np.ndarray) and value.dtype.type in _NUMPY_TYPES
+                else self._array(number, len(arguments), value) for number, value in enumerate(arguments)]
+
+    def _in_order(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[Any]:
+        try:
+            bound = inspect.signature(self.function).bind(*arguments, **keywords)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{self.__name__}: {error}") from None
+        if bound.kwargs:
+            raise ArgumentError(f"{self.__name__}: {min(bound.kwargs)!r} must be a positional parameter to be traced")
+        return bound.args
+
+    def _array(self, number: int, count: int, value: Any) -> np.ndarray:
+        """An argument as an array of a dtype of ours; raises TypeMismatch."""
+        try:
+            array = np.asarray(value)
+            dtype_of(array.dtype)
+        except (ValueError, UnknownName):  # nested lists of several lengths; a dtype that is none of ours
+            name = parameter_names(self.function, count)[number]
+            found = getattr(value, "dtype", type(value).__name__)
+            raise TypeMismatch(f"argument {name!r} of {self.__name__} must be an array of our dtypes, got {found}"
+                               ) from None
+        return array
 
     def _types(self, names: Sequence[str], arrays: Sequence[np.ndarray]
                ) -> tuple[tuple[TensorType, ...], dict[str, int]]:
@@ -149,6 +173,11 @@ def jit(function: Callable[..., Any] | None = None, *, static: Sequence[str] = (
     Sizes are symbolic, but for axes of size 1 and for the parameters named in `static`, whose sizes are compiled in.
     Raises what tracing and calling raise: TypeMismatch, ShapeMismatch, ArgumentError.
     """
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        raise ArgumentError(f"jit has no option {unknown[0]!r}; it has static, {', '.join(_OPTIONS)}")
     if function is None:
         return functools.partial(jit, static=static, **options)
-    return Jitted(function, frozenset(static), options)
+    if not callable(function):
+        raise ArgumentError(f"jit requires a function, got {type(function).__name__}")
+    return Jitted(function, frozenset((static,) if isinstance(static, str) else static), options)

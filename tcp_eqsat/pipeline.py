@@ -43,17 +43,23 @@ TARGETS = ("cpu", "ptx")
 
 def read(path: str | os.PathLike[str]) -> Program:
     """The program in a file: our own text (`.tcp`) or MLIR. Raises ArgumentError where there is no such file."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"a path is required, got {type(path).__name__}")
     try:
-        content = Path(path).read_text(encoding="utf-8")
+        content = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ArgumentError(f"can't read {os.fspath(path)}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ParseError(f"{os.fspath(path)} is not UTF-8 text") from None
+    except ValueError as error:  # a path that no system call takes
+        raise ArgumentError(f"can't read {os.fspath(path)!r}: {error}") from None
     return parse(content, os.fspath(path))
 
 
 def parse(content: str, file: str = "<text>") -> Program:
     """The program that a text spells: our own, where it starts with `tcp 1` or the file is a .tcp, else MLIR."""
+    if not isinstance(content, str):
+        raise ArgumentError(f"a text is required, got {type(content).__name__}")
     lines = (line.split("#")[0].strip() for line in content.split("\n"))
     first = next((line for line in lines if line), "")
     own = first.split()[:1] == ["tcp"] or file.endswith(".tcp")
@@ -79,7 +85,12 @@ def vjp(program: Program | Function, wrt: str | Sequence[str] | None = None, *, 
 
 
 def _function(program: Program | Function, entry: str | None) -> Function:
-    return program if isinstance(program, Function) else program.function(entry)
+    if isinstance(program, Program):
+        return program.function(entry)
+    if isinstance(program, Function):
+        return program
+    raise ArgumentError(
+        f"a Program is required, as tcp.trace, tcp.read and tcp.parse give, got {type(program).__name__}")
 
 
 # Optimising
@@ -137,9 +148,28 @@ def optimize(
 
     Raises ArgumentError, UnknownName, TypeMismatch and ShapeMismatch for unusable arguments.
     """
-    watch = _Stopwatch()
-    return _optimize(_function(program, entry), target, permissions(numerics), default if rules is None else rules,
-                     constants or {}, budget or Budget(), sizes or {}, watch)
+    function = _function(program, entry)
+    _check_options(function, target, rules, constants, budget, sizes)
+    return _optimize(function, target, permissions(numerics), default if rules is None else rules,
+                     constants or {}, budget or Budget(), sizes or {}, _Stopwatch())
+
+
+def _check_options(
+    function: Function, target: str, rules: RuleSet | None, constants: Mapping[str, np.ndarray] | None,
+    budget: Budget | None, sizes: Mapping[str, int] | None,
+) -> None:
+    """Raises ArgumentError for options of another kind, and for sizes that the function does not have."""
+    kinds = (("target", target, str), ("rules", rules, RuleSet), ("constants", constants, Mapping),
+             ("budget", budget, Budget), ("sizes", sizes, Mapping))
+    for name, given, kind in kinds:
+        if (given is not None and not isinstance(given, kind)) or given is target is None:
+            raise ArgumentError(f"{name} must be a {kind.__name__}, got {given!r}")
+    known = [each.name for each in function.symbols]
+    for name, size in (sizes or {}).items():
+        if name not in known:
+            raise ArgumentError(f"{function.name} has no size {name!r}; it has {', '.join(known) or 'none'}")
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
+            raise ArgumentError(f"a typical size of {name} must be an int of at least 0, got {size!r}")
 
 
 def _optimize(
@@ -248,11 +278,12 @@ def compile(
     `optimize` raises, and TargetError where the processor can't run what TCP_EQSAT_CPU asks for, where the
     architecture is unknown, and where an operation has no form in PTX.
     """
+    function = _function(program, entry)
+    _check_options(function, target, rules, constants, budget, sizes)
     if not isinstance(threads, int) or threads < 1:
         raise ArgumentError(f"threads must be at least 1, got {threads}")
     if sm is not None and not is_ptx(target):
         raise ArgumentError(f"sm names the architecture of target ptx, and the target is {target}")
-    function = _function(program, entry)
     granted, chosen, limits = permissions(numerics), default if rules is None else rules, budget or Budget()
     if is_ptx(target):
         architecture = ptx_target(target, sm)

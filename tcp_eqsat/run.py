@@ -72,6 +72,8 @@ def run_program(
 
     Raises TcpError children for unusable files and arguments.
     """
+    if seed < 0:
+        raise ArgumentError(f"--random must not be negative, got {seed}")
     if is_ptx(target):
         raise ArgumentError(f"target {target} gives text, which can't be run here; `optimize --emit ptx` prints it")
     program, read_seconds = read_timed(file)

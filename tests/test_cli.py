@@ -123,6 +123,17 @@ def test_sizes_that_nobody_sets_get_a_stated_default(command, add_file):
     assert command("run", MLP, "--json").json["sizes"] == {"b": run.DEFAULT_SIZE}
 
 
+def test_a_program_without_results(command, tmp_path):
+    (tmp_path / "f.tcp").write_text("tcp 1\nfunc @f(%x: f32[b]) -> () { return }")
+    found = command("run", tmp_path / "f.tcp", "--check")
+    assert found.status == 0 and found.out.startswith("f(x: f32[b]) -> ()\n")
+
+
+def test_a_file_may_start_with_a_byte_order_mark(command, tmp_path):
+    (tmp_path / "f.tcp").write_text((PROGRAMS / "mlp_tanh.tcp").read_text(), encoding="utf-8-sig")
+    assert command("run", tmp_path / "f.tcp", "--check").status == 0
+
+
 @pytest.mark.parametrize(("condition", "size"), [
     ("", 8), (" where n in [10, 20]", 10), (" where n in [1, 3]", 3), (" where n in [0, 100], n % 3 == 0", 9),
     (" where n in [0, 8], n % 5 == 0", 5), (" where n in [0, 4], n % 5 == 0", 0)])
@@ -336,6 +347,8 @@ BAD_PROGRAMS = {
                                     "  return %0\n}", ["unknown operation 'tan'", "a.tcp:3:8"]),
     "our text, ill-typed": ("a.tcp", "tcp 1\nfunc @f(%x: i8[b]) -> i8[b] {\n  %0 = tanh %x: i8[b]\n"
                             "  return %0\n}", ["tanh requires a floating-point dtype", "a.tcp:3:"]),
+    "our text, two ranges": ("a.tcp", "tcp 1\nfunc @f(%x: f32[b]) -> f32[b] where b in [1, 5], b in [7, 9] {\n"
+                             "  return %x\n}", ["size b must have one range", "a.tcp:2:50"]),
     "our text, contradictory shapes": ("a.tcp", "tcp 1\nfunc @f(%x: f32[b], %y: f32[c]) -> f32[b] {\n"
                                        "  %0 = add %x, %y: f32[b]\n  return %0\n}", ["f32[b]", "f32[c]", "a.tcp:3:"]),
 }
@@ -355,6 +368,11 @@ def test_bad_files(command, tmp_path):
     assert_refused(command("run", tmp_path), "can't read", "Is a directory")
     (tmp_path / "binary.mlir").write_bytes(b"ML\xefR\x00\xff")
     assert_refused(command("run", tmp_path / "binary.mlir"), "binary.mlir is not UTF-8 text")
+    assert_refused(command("run", "a\0b"), "embedded null byte")
+    (tmp_path / "long.tcp").write_text("tcp 1\n" + "x" * 1_000_000)
+    found = command("run", tmp_path / "long.tcp")
+    assert_refused(found, "'func' is required, got 'xxx", "long.tcp:2:1")
+    assert len(found.err) < 2000
     if os.geteuid():
         secret = tmp_path / "secret.tcp"
         secret.touch(mode=0)
@@ -395,6 +413,7 @@ def test_bad_options(command, add_file, verb, options):
 def test_bad_options_of_one_verb(command, add_file):
     assert_refused(command("run", add_file, "--repeat", 0), "'--repeat'")
     assert_refused(command("run", add_file, "--random", "dice"), "'--random'")
+    assert_refused(command("run", add_file, "--random", -1), "--random must not be negative, got -1")
     assert_refused(command("optimize", add_file, "--emit", "poetry"), "'--emit'", "'tcp', 'kernels', 'loops'")
     assert_refused(command("optimize", add_file, "-o", add_file / "x", "--emit", "tcp"), "can't write")
     assert_refused(command("run"), "Missing argument")

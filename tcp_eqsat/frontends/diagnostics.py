@@ -10,12 +10,14 @@ from __future__ import annotations
 from tcp_eqsat.errors import Location, TcpError
 
 _WIDEST = 160
+_LONGEST = 1000
 
 
 def render(error: TcpError, source_text: str | None = None) -> str:
     """`error` in plain text of several lines; `source_text` is what its place refers to, if at
     hand."""
-    headline, *notes = error.message.split("\n")
+    headline, *notes = (
+        line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..." for line in error.message.split("\n"))
     lines = [f"error: {headline}"]
     if error.where is not None:
         lines.append(f"  --> {error.where}")
