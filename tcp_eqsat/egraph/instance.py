@@ -53,6 +53,8 @@ class Instance:
     computed    attributes to compute; with the pattern whose dtype a number takes
     equalities  roots with their replacements, whose types must be the same
     typed       inner values of the replacements that no rule of egglog types
+
+    What conditions and attribute functions raise, they raise as a RuleError that names the rule.
     """
 
     name: str
@@ -69,6 +71,15 @@ class Instance:
         types = dict(zip(self.patterns, arguments[len(self.names):], strict=True))
         values = dict(zip(self.names, arguments, strict=False))
         values |= {x.name: found for x, found in types.items() if isinstance(x, TensorVariable)}
+        try:
+            return self._decide(values, types)
+        except RuleError:
+            raise
+        except Exception as error:
+            raise RuleError(
+                f"rule {self.name} failed on {_shown(values)}: {type(error).__name__}: {error}", self.where) from error
+
+    def _decide(self, values: Mapping[str, Any], types: Mapping[Pattern, TensorType]) -> tuple[Any, ...] | None:
         match = _Match(values)
         if not all(part.holds(match) for part in self.asked):
             return None
@@ -86,8 +97,12 @@ class Instance:
             return (*results, *map(typing.of, self.typed))
         except TcpError as error:
             if self.strict:
-                raise RuleError(f"rule {self.name} is ill-typed for {values}: {error}", self.where) from error
+                raise RuleError(f"rule {self.name} is ill-typed for {_shown(values)}: {error}", self.where) from error
             return None
+
+
+def _shown(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
 def _require_same(left: Pattern, before: TensorType, right: Pattern, after: TensorType) -> None:

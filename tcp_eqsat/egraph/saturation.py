@@ -47,7 +47,7 @@ def saturate(function: Function, rules: Iterable[Rule], permissions: Permissions
 
     Only rules whose needs are granted are loaded. Where egglog fails the view is the function as it is and the report
     says so. `strict` checks more: a rule that gives one value two types, or an instance that has none, raises
-    EGraphError or RuleError. Raises RuleError for a rule that can't be stated in egglog.
+    EGraphError or RuleError. Raises RuleError for a rule that can't be stated in egglog or whose own functions raise.
     """
     clock = _Clock(budget.seconds)
     with clock.part("encode"):

@@ -176,6 +176,24 @@ def test_an_instance_that_does_not_type_is_declined_or_an_error():
         saturate(traced, (wrong,), EXACT, BUDGET, strict=True)
 
 
+@pytest.mark.parametrize("tested", ["condition", "attribute", "type"])
+def test_what_a_rule_raises_names_the_rule(tested):
+    @predicate(Sort.TENSOR)
+    def failing(tensor):
+        """Raises."""
+        raise ValueError("no idea")
+
+    @attribute_function(Sort.INTS, result=Sort.INTS)
+    def turned(labels):
+        """Raises, or gives what is no label."""
+        return (0.5, 1) if tested == "type" else (labels[2],)
+
+    faulty = (rule("faulty", x + y, y + x, when=failing(x), doc="Fails.") if tested == "condition" else
+              rule("faulty", view(x, m, s), view(x, turned(m), s), doc="Fails."))
+    with pytest.raises(RuleError, match=r"rule faulty failed on .*(ValueError: no idea|IndexError|TypeError)"):
+        run(lambda v: xp.permute_dims(v, (1, 0)) + 1.0, faulty)
+
+
 def test_facts_follow_from_structure_and_constants():
     drop = rule("abs_of_nonnegative", absolute(x), x, when=nonnegative(x) & not_negative_zero(x), doc="Nothing.")
     table = np.array([1.0, 2.5, 0.0], np.float32)
