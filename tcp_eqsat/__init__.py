@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tcp_eqsat.jit import jit
     from tcp_eqsat.lang.budget import Budget
     from tcp_eqsat.lang.program import Function, Program
-    from tcp_eqsat.pipeline import compile, grad, optimize, parse, read, reference, vjp
+    from tcp_eqsat.pipeline import compile, grad, optimize, parse, read, reference, vjp, write
 
 __version__ = "0.1.0"
 
@@ -42,6 +42,7 @@ _HOME = {
     "spec": "tcp_eqsat.frontends.tracing",
     "trace": "tcp_eqsat.frontends.tracing",
     "vjp": "tcp_eqsat.pipeline",
+    "write": "tcp_eqsat.pipeline",
 }
 _MODULES = {
     "errors": "tcp_eqsat.errors",
@@ -51,7 +52,7 @@ _MODULES = {
 }
 __all__ = [
     "Budget", "Function", "Program", "TcpError", "compile", "grad", "jit", "nn", "numpy", "optimize", "parse", "read",
-    "reference", "rules", "spec", "trace", "vjp",
+    "reference", "rules", "spec", "trace", "vjp", "write",
 ]
 
 

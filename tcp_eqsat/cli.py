@@ -39,7 +39,7 @@ Entry = Annotated[str | None, typer.Option("--entry", help="The function (defaul
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="A size, as b=32; may be repeated.")]
 Target = Annotated[str, typer.Option("--target", help="cpu, ptx, or ptx:SM as in ptx:sm_90.")]
 Tier = Annotated[str, typer.Option("--numerics", help="exact, reassociate, finite, approximate.")]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="Cores to use.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="Cores that the code may use (it uses one so far).")]
 Budgets = Annotated[list[str] | None, typer.Option("--budget", help="A limit, as nodes=50000; may be repeated.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
@@ -246,16 +246,10 @@ def _program_text(best: Any) -> str:
 
 
 def _show_report(report: Any) -> None:
-    saturation = report.saturation
-    console.print(f"[bold]{escape(report.signature)}[/bold]")
-    console.print(
-        f"  {sum(saturation.matches.values())} rewrites by {len(saturation.matches)} rules, {saturation.classes} "
-        f"e-classes, {saturation.nodes} e-nodes, {report.stop_reason} after {len(saturation.iterations)} iterations")
-    console.print(
-        f"  {report.operations} operations in {report.kernels_before} kernels -> {report.kernels} kernels; modelled "
-        f"cost {report.cost_before:.1f} us -> {report.cost:.1f} us; numerics {report.numerics}")
-    seconds = ", ".join(f"{name} {value * 1e3:.1f} ms" for name, value in report.seconds.items())
-    console.print(f"  {seconds}")
+    signature, *lines = str(report).split("\n")
+    console.print(f"[bold]{escape(signature)}[/bold]")
+    for line in lines:
+        console.print(escape(line))
 
 
 # Rules

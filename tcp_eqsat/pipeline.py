@@ -66,8 +66,13 @@ def parse(content: str, file: str = "<text>") -> Program:
     return text.parse(content, file) if own else mlir.parse(content, file)
 
 
+def write(program: Program | Function) -> str:
+    """The text of a program, which `parse` reads back to the same program."""
+    return text.write(Program({program.name: program}) if isinstance(program, Function) else program)
+
+
 def reference(program: Program | Function, entry: str | None = None) -> Callable[..., Any]:
-    """The NumPy definition of a program's function as a Python callable."""
+    """The NumPy definition of a program's function as a Python callable of arrays, by position or name."""
     return lang_reference.reference(_function(program, entry))
 
 
@@ -245,7 +250,8 @@ class Compiled:
         return self._again({**self._constants, **constants})
 
     def __repr__(self) -> str:
-        return f"<compiled {self.function}: {self.report.kernels} kernels>"
+        count = self.report.kernels
+        return f"<compiled {self.function}: {count} {'kernel' if count == 1 else 'kernels'}>"
 
 
 @overload
@@ -273,7 +279,8 @@ def compile(
 ) -> Compiled | PtxArtifact:
     """A native function of NumPy arrays for a program; arguments are those of `optimize`.
 
-    One compiled function serves every size in the range of its symbols. The target `ptx` gives an artifact for a GPU
+    One compiled function serves every size in the range of its symbols. `threads` is how many cores the code may use;
+    so far it uses one. The target `ptx` gives an artifact for a GPU
     (text and launches) in place of a function, for the architecture `sm` ("sm_90"; also as `ptx:sm_90`). Raises what
     `optimize` raises, and TargetError where the processor can't run what TCP_EQSAT_CPU asks for, where the
     architecture is unknown, and where an operation has no form in PTX.

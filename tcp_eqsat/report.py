@@ -49,6 +49,18 @@ class Report:
         return cls(function.name, str(function), str(granted), operations, saturation, before.cost, best.cost,
                    len(before.plan.kernels), len(best.plan.kernels), texts, best, dict(seconds))
 
+    def __str__(self) -> str:
+        """A few lines: signature, rewriting, kernels and cost, seconds by stage."""
+        saturation = self.saturation
+        seconds = ", ".join(f"{name} {value * 1e3:.1f} ms" for name, value in self.seconds.items())
+        return "\n".join([
+            self.signature,
+            f"  {sum(saturation.matches.values())} rewrites by {len(saturation.matches)} rules, {saturation.classes} "
+            f"e-classes, {saturation.nodes} e-nodes, {self.stop_reason} after {len(saturation.iterations)} iterations",
+            f"  {self.operations} operations in {self.kernels_before} kernels -> {self.kernels} kernels; modelled "
+            f"cost {self.cost_before:.1f} us -> {self.cost:.1f} us; numerics {self.numerics}",
+            f"  {seconds}"])
+
     @property
     def graph(self) -> Any:
         """The kernels and buffers as a networkx.DiGraph."""

@@ -133,3 +133,30 @@ def test_every_refusal_is_a_tcp_error():
     for given in (3, None, "text"):
         with pytest.raises(TcpError):
             tcp.jit(given)(ONES)
+
+
+# What people print
+
+
+def test_what_is_printed():
+    compiled = tcp.compile(PROGRAM)
+    assert repr(compiled) == f"<compiled {PROGRAM}: 1 kernel>"
+    assert str(PROGRAM) == "dense(x: f32[b, 4], w: f32[4, 3]) -> f32[b, 3]"
+    signature, rewriting, kernels, seconds = str(compiled.report).split("\n")
+    assert signature == str(PROGRAM)
+    assert " e-nodes, saturated after " in rewriting and " -> 1 kernels; modelled cost " in kernels
+    assert "saturate " in seconds and seconds.endswith(" ms")
+
+
+def test_programs_are_written_and_read():
+    for program in (PROGRAM, PROGRAM.main):
+        assert tcp.parse(tcp.write(program)).main.results == PROGRAM.main.results
+
+
+def test_the_reference_takes_arrays_by_name():
+    call = tcp.reference(PROGRAM)
+    x = np.ones((2, 4), np.float32)
+    assert np.array_equal(call(x, W), call(w=W, x=x)) and np.array_equal(call(x, W), call(x, w=W))
+    for arrays, named in (((x,), {"q": W}), ((x, W), {"x": x}), ((), {"x": x})):
+        with pytest.raises(ArgumentError, match=r"dense requires .* by name, got [qx]"):
+            call(*arrays, **named)

@@ -161,6 +161,9 @@ class Program:
 
     functions: Mapping[str, Function]
 
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.functions.values()))
+
     @property
     def main(self) -> Function:
         return self.functions.get("main") or next(iter(self.functions.values()))

@@ -63,11 +63,25 @@ def evaluate(function: Function, arrays: Sequence[np.ndarray]) -> tuple[np.ndarr
     return tuple(np.array(known[root]) for root in roots)
 
 
-def reference(function: Function) -> Callable[..., np.ndarray | tuple[np.ndarray, ...]]:
-    """The function as a Python callable: one array for one result, a tuple for several."""
+def _in_order(function: Function, arrays: Sequence[np.ndarray], named: Mapping[str, np.ndarray]
+              ) -> Sequence[np.ndarray]:
+    if not named:
+        return arrays
+    wanted = function.parameter_names[len(arrays):]
+    if set(named) != set(wanted):
+        required = ", ".join(wanted) or "no more"
+        raise ArgumentError(f"{function.name} requires {required} by name, got {', '.join(named)}")
+    return [*arrays, *(named[name] for name in wanted)]
 
-    def call(*arrays: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
-        results = evaluate(function, arrays)
+
+def reference(function: Function) -> Callable[..., np.ndarray | tuple[np.ndarray, ...]]:
+    """The function as a Python callable: one array for one result, a tuple for several.
+
+    Arrays go by position or by the parameters' names; raises ArgumentError for other ones, and what `evaluate` raises.
+    """
+
+    def call(*arrays: np.ndarray, **named: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
+        results = evaluate(function, _in_order(function, arrays, named))
         return results[0] if len(results) == 1 else results
 
     call.__name__ = function.name
