@@ -16,8 +16,7 @@ from rich.markup import escape
 from tcp_eqsat.errors import ArgumentError, TcpError
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
-    help="Finds the cheapest equivalent of a tensor program and compiles it to native code.")
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 rules_app = typer.Typer(no_args_is_help=True, help="The rewrite rules.")
 app.add_typer(rules_app, name="rules")
 console = Console(highlight=False, soft_wrap=True)
@@ -136,6 +135,22 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 # Commands
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from tcp_eqsat import __version__
+
+        print(f"tcp-eqsat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[bool, typer.Option(
+        "--version", is_eager=True, callback=_show_version, help="Show the version and exit.")] = False,
+) -> None:
+    """Finds the cheapest equivalent of a tensor program and compiles it to native code."""
 
 
 @app.command()

@@ -6,7 +6,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,7 @@ def run_program(
         raise ArgumentError(f"--input {unknown[0]}: {function.name} has no such parameter; it has {known}")
     given = {name: load_array(name, path) for name, path in paths.items()}
     sizes, defaulted = choose_sizes(function, given, dims or {})
+    check_memory(function, sizes, check)
     arrays = random_arrays(function, sizes, seed, given)
     compiled = pipeline.compile(
         function, target=target, numerics=numerics, threads=threads, budget=budget, sizes=sizes)
@@ -167,6 +168,20 @@ def default_size(symbol: Symbol) -> int:
     clamped = min(max(DEFAULT_SIZE, symbol.lower), symbol.upper)
     up = -(-clamped // symbol.divisor) * symbol.divisor
     return up if up <= symbol.upper else symbol.upper // symbol.divisor * symbol.divisor
+
+
+def check_memory(function: Function, sizes: Mapping[str, int], check: bool = False) -> None:
+    """Raises ArgumentError where this machine can't hold a run: inputs, results of two calls, the f64 reference's."""
+    def count(types: Iterable[TensorType], item: int | None = None) -> int:
+        return sum(math.prod(evaluate(n, sizes) for n in t.shape) * (item or t.dtype.bytes) for t in types)
+
+    results = [x.tensor_type for x in function.results]
+    needed = count(x.tensor_type for x in function.parameters) + 2 * count(results) + check * count(results, 8)
+    if needed > _MEMORY_BYTES:
+        shown = ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "its sizes"
+        raise ArgumentError(
+            f"{function} with {shown} is too large for this machine: arrays of {needed / 2**30:.1f} GiB, memory of "
+            f"{_MEMORY_BYTES / 2**30:.1f} GiB")
 
 
 def random_arrays(function: Function, sizes: Mapping[str, int], seed: int,

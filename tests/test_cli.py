@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tcp_eqsat as tcp
 from tcp_eqsat import cli, demo, pipeline, run
 from tcp_eqsat.compare import Comparison, compare
 from tcp_eqsat.lang import text
@@ -473,6 +474,14 @@ def test_arrays_that_no_machine_holds(command):
         run.random_arrays(function, {"b": 2**31 - 1}, 0)
 
 
+def test_runs_that_no_machine_holds(command, tmp_path, monkeypatch):
+    (tmp_path / "f.tcp").write_text("tcp 1\nfunc @f(%x: f32[b]) -> f32[b] { return %x }")
+    monkeypatch.setattr(run, "_MEMORY_BYTES", 4 * 3 * 1000)
+    assert command("run", tmp_path / "f.tcp", "--dim", "b=1000").status == 0
+    assert_refused(command("run", tmp_path / "f.tcp", "--dim", "b=1001"), "with b = 1001 is too large for this machine")
+    assert_refused(command("run", tmp_path / "f.tcp", "--dim", "b=1000", "--check"), "too large for this machine")
+
+
 def test_faults_of_ours_are_called_so(command, monkeypatch):
     def fail(*_, **__):
         raise KeyError("lost")
@@ -503,6 +512,11 @@ error: unknown operation 'xla_hlo.tan'; did you mean 'xla_hlo.tanh'?
 
 
 # Help, and what it costs
+
+
+def test_version(command):
+    found = command("--version")
+    assert found.status == 0 and found.out == f"tcp-eqsat {tcp.__version__}\n"
 
 
 def test_help_names_the_commands(command):
