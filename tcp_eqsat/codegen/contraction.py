@@ -32,6 +32,10 @@ UNROLL = 4
 
 ROWS_TO_PACK = 64
 """Rows from which a copy of the columns pays."""
+ROWS_TO_TRANSPOSE = 32
+"""The same where both operands are contiguous along the contracted axis, and the copy gathers."""
+MATVEC_VECTORS = 3
+"""Times as many vectors side by side where there is one row: it is read in longer pieces."""
 PREFETCHED_STEPS = 16
 """Steps of the contracted loop by which a panel is fetched ahead."""
 
@@ -59,6 +63,7 @@ class Tile:
     kept     the contraction whose results go to a scratch row over the axis `along` before anything else is done with
              them: what follows is so much that code for it in every copy would not pay
     packing  of the operand that moves along the vector
+    stream   that operand, where it is large and loaded as it is: worth fetching ahead
     """
 
     order: tuple[int, ...]
@@ -66,6 +71,7 @@ class Tile:
     kept: str = ""
     along: int | None = None
     packing: Packing | None = None
+    stream: Load | None = None
 
     @property
     def vector(self) -> int | None:
@@ -96,7 +102,7 @@ def choose_tile(graph: Graph, order: tuple[int, ...], leaves: Sequence[Leaf], ta
         across = 4 if target.registers >= 32 else 2
         copies |= {axis: min(across, _most(graph, axis, 1)) for axis in (rows, columns) if axis is not None}
         return Tile((), {a: n for a, n in copies.items() if n > 1})
-    vectors = _vectors(graph, rows, _most(graph, vector, lanes), target)
+    vectors = _vectors(graph, rows, _most(graph, vector, lanes), packing, target)
     copies[vector] = vectors
     if rows is not None:
         most = min(12 if vectors == 1 else target.registers, (target.registers - vectors - 1) // vectors)
@@ -107,20 +113,23 @@ def choose_tile(graph: Graph, order: tuple[int, ...], leaves: Sequence[Leaf], ta
     if rows is not None and len([x for x in leaves if x.fold is not None]) == 1:
         swapped = _columns_outside(graph, order, fold, rows, vector, vectors * lanes, packing, target)
         order, inner = (swapped, rows) if swapped else (order, vector)
-        if packing is not None and not packing.ahead and not swapped:
-            packing = None
-    elif packing is not None and not packing.ahead:
-        packing = None
-    tile = Tile(order, copies, packing=packing)
+    else:
+        swapped = ()
+    if packing is not None and not packing.ahead and not swapped:
+        return choose_tile(graph, order, leaves, target, constants, many_rows=False)
+    stream = _stream(graph, fold, vector, target) if packing is None and rows is not None else None
+    tile = Tile(order, copies, packing=packing, stream=stream)
     if copies and fold.free >= set(copies) and _epilogue(leaves, fold) > HEAVY:
         return replace(tile, kept=fold.name, along=inner)
     return tile
 
 
-def _vectors(graph: Graph, rows: int | None, count: int, target: CpuTarget) -> int:
+def _vectors(graph: Graph, rows: int | None, count: int, packing: Packing | None, target: CpuTarget) -> int:
     """Vectors side by side in a tile, of `count`: fewer where that lets all rows, or more of them, share a load."""
     most = 4 if target.registers >= 32 else 2
-    extent = graph.extents[rows] if rows is not None else 1
+    if rows is None:
+        return _balanced(count, min(most if packing is not None else MATVEC_VECTORS * most, count))
+    extent = graph.extents[rows]
     best = _balanced(count, min(most, count))
     if isinstance(extent, int) and extent <= 4 * ROW_TILE and best == most:
         def passes(vectors: int) -> int:
@@ -149,10 +158,21 @@ def _choose_packing(graph: Graph, fold: FoldValue, leaf: Leaf, leaves: Sequence[
         if isinstance(value, Load) and value.array in constants:
             if size > target.l1_bytes or vector in fold.axes:
                 return Packing(value, fold, axis, rows, True)
-        elif rows is not None and many_rows and size > target.l2_bytes // 2:
+        elif rows is not None and many_rows and (size > target.l2_bytes // 2 or vector in fold.axes):
             extent = graph.extents[rows]
-            if not isinstance(extent, int) or extent >= ROWS_TO_PACK:
+            least = ROWS_TO_TRANSPOSE if vector in fold.axes else ROWS_TO_PACK
+            if not isinstance(extent, int) or extent >= least:
                 return Packing(value, fold, axis, rows, False)
+    return None
+
+
+def _stream(graph: Graph, fold: FoldValue, vector: int, target: CpuTarget) -> Load | None:
+    """The operand that moves along the vector, where it does not stay in cache and adjacent lanes load neighbours."""
+    operands = fold.body.operands if isinstance(fold.body, Apply) else ()
+    for x in operands:
+        if isinstance(x, Load) and vector in graph.free(x) and dict(x.offset.terms)[vector] == 1:
+            size = math.prod(estimate(graph.extents[axis]) for axis in graph.free(x)) * x.dtype.bytes
+            return x if size > target.l2_bytes // 2 else None
     return None
 
 

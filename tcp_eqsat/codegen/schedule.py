@@ -47,7 +47,7 @@ from tcp_eqsat.codegen.loops import (
     walk_statements,
     walk_values,
 )
-from tcp_eqsat.codegen.schedule_cost import Leaf, best_vector_axis, lanes_for, weight
+from tcp_eqsat.codegen.schedule_cost import Leaf, best_vector_axis, lanes_for, order_by_stride, weight
 from tcp_eqsat.codegen.stages import Place, Row, Scope, Stage, Task, shared_values
 from tcp_eqsat.codegen.target import CpuTarget
 from tcp_eqsat.lang.dims import Size, bounds, product
@@ -219,16 +219,19 @@ class _Scheduler:
         return statements
 
     def _prefetch(self, fold: FoldValue, scope: Scope) -> list[Statement]:
-        """A hint for what a contraction reads some steps later from a packed constant."""
-        packing = self.tile.packing
-        if packing is None or not packing.ahead or fold is not packing.fold:
+        """A hint for what a contraction reads some steps later along the innermost of its loops."""
+        packing, stream = self.tile.packing, self.tile.stream
+        if packing is not None and fold is packing.fold:
+            load = scope.known.get(id(packing.value))
+        elif stream is not None and any(x is stream for x in walk_values(fold.body)):
+            load = scope.known.get(id(stream), stream)
+        else:
             return []
-        load = scope.known.get(id(packing.value))
-        if not isinstance(load, Load):
+        innermost = order_by_stride(self.graph, fold.axes, fold.body)[-1]
+        step = dict(load.offset.terms).get(innermost, 0) if isinstance(load, Load) else 0
+        if not isinstance(load, Load) or step == 0:
             return []
-        panels = self.packed[load.array].panels
-        assert panels is not None
-        return [Prefetch(load.array, load.offset + panels.width * PREFETCHED_STEPS)]
+        return [Prefetch(load.array, load.offset + step * PREFETCHED_STEPS)]
 
     def _let(self, value: Value, scope: Scope) -> Let:
         """Names the value."""

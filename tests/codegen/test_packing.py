@@ -125,6 +125,23 @@ def test_panels_hold_columns_side_by_side() -> None:
         packed.reshape(2, 2, 3, 4), padded.reshape(2, 3, 2, 4).transpose(0, 2, 1, 3))
 
 
+def test_columns_that_lie_apart_are_gathered_once() -> None:
+    """Where both operands are contiguous along the contracted axis, and there are rows enough."""
+    wide = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, 32 << 10, 1 << 20)
+    plan = product(64, 64, 16, rhs="nk")
+    assert format_nest(schedule_kernel(plan.kernels[0], plan, wide)).split("\n", 1)[1] == """\
+  parallel for i < 64 vector 16 copies 4:
+    for j < 16:
+      t1 = y[16*i + j]
+      row1[64*j + i'] = t1
+    for k < 64 copies 6:
+      fold sum1 by add:
+        for j < 16 unroll 4:
+          prefetch row1[64*j + i' + 1024]
+          sum1 <- (x[16*k + j] * row1[64*j + i'])  (fused)
+      z_out[64*k + i] = sum1"""
+
+
 def test_panels_as_loops() -> None:
     """For a processor with 16 lanes and 32 registers: a packed constant, and copies where there are enough rows."""
     wide = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, 0, 32 << 10)
@@ -146,6 +163,7 @@ nest k0(x: f32[64*b], y: f32[12288]) -> (z_out: f32[192*b]) scratch (row1: f32[4
       for j < b copies 6:
         fold sum1 by add:
           for k < 64 unroll 4:
+            prefetch y[i + 192*k + 3072]
             sum1 <- (x[64*j + k] * y[i + 192*k])  (fused)
         z_out[192*j + i] = sum1
   if 64 <= b < 2147483648:
@@ -156,5 +174,6 @@ nest k0(x: f32[64*b], y: f32[12288]) -> (z_out: f32[192*b]) scratch (row1: f32[4
       for j < b copies 6:
         fold sum1 by add:
           for k < 64 unroll 4:
+            prefetch row1[64*k + i' + 1024]
             sum1 <- (x[64*j + k] * row1[64*k + i'])  (fused)
         z_out[192*j + i] = sum1"""
