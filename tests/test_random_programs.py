@@ -91,3 +91,15 @@ def test_program_with_frozen_parameters_equals_the_reference(frozen_seed: int, n
             compiled = compiled.update(**constants)
         rest = [array for x, array in arguments if x not in frozen]
         check(sample, numerics, values, arrays, compiled(*rest))
+
+
+@pytest.mark.parametrize("limits", [
+    {"nodes": 1}, {"nodes": 50}, {"iterations": 1}, {"steps": 1}, {"seconds": 1e-9}, {"seconds": 0.01},
+    {"nodes": 1, "growth": 0.01, "iterations": 1, "steps": 1, "seconds": 1e-9},
+], ids=str)
+def test_whatever_the_budget_the_program_is_right(limits: dict[str, float], numerics: str) -> None:
+    for seed in range(100, 104):
+        sample = random_program(seed, size=3 + seed % 6, stable=True)
+        compiled = tcp.compile(sample.function, numerics=numerics, budget=tcp.Budget(**limits))
+        values, arrays = inputs(sample, numerics)[0]
+        check(sample, numerics, values, arrays, compiled(*arrays))
