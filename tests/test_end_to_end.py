@@ -137,3 +137,21 @@ def test_jit_traces_once_for_all_sizes() -> None:
         x, w, b = (random.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (n,)))
         assert np.allclose(dense(x, w, b), np.tanh(x @ w + b), atol=1e-5)
     assert len(dense.variants) == 1
+
+
+def test_values_that_share_their_parts_are_visited_once() -> None:
+    """As trees these programs have 2**60 values."""
+    def doubled(x):
+        for _ in range(60):
+            x = x + x
+        return x
+
+    def spread(x):
+        for _ in range(30):
+            x = tcp.numpy.sin(x) * tcp.numpy.cos(x)
+        return x
+
+    x = np.linspace(-1, 1, 7, dtype=np.float64)
+    assert np.array_equal(tcp.compile(tcp.trace(doubled, "f64[n]"))(x), x * 2.0**60)
+    program = tcp.trace(spread, "f64[n]")
+    assert compare(tcp.compile(program)(x), tcp.reference(program)(x)).agrees

@@ -257,12 +257,14 @@ class _Scheduler:
         """Names what the loops inside compute from the axes bound so far."""
         here = frozenset(bound)
         statements: list[Statement] = []
+        seen: set[int] = set()
         for leaf in self._place(bound, tasks, scope).leaves:
             pending = [leaf.value]
             while pending:
                 value = pending.pop()
-                if id(value) in scope.known or isinstance(value, (Constant, Read)):
+                if id(value) in seen or id(value) in scope.known or isinstance(value, (Constant, Read)):
                     continue
+                seen.add(id(value))
                 if self.graph.free(value) <= here:
                     statements.append(self._let(value, scope))
                 elif isinstance(value, Apply):
