@@ -58,8 +58,13 @@ class Report:
             f"  {sum(saturation.matches.values())} rewrites by {len(saturation.matches)} rules, {saturation.classes} "
             f"e-classes, {saturation.nodes} e-nodes, {self.stop_reason} after {len(saturation.iterations)} iterations",
             f"  {self.operations} operations in {self.kernels_before} kernels -> {self.kernels} kernels; modelled "
-            f"cost {self.cost_before:.1f} us -> {self.cost:.1f} us; numerics {self.numerics}",
+            f"cost {self.cost_before:.1f} us -> {self.cost:.1f} us{self._typical_sizes()}; numerics {self.numerics}",
             f"  {seconds}"])
+
+    def _typical_sizes(self) -> str:
+        """What symbols stood for in costs: " at b = 128, s = 128"."""
+        sizes = ", ".join(f"{name} = {size}" for name, size in sorted(self.extraction.report.sizes.items()))
+        return f" at {sizes}" if sizes else ""
 
     @property
     def graph(self) -> Any:
@@ -79,6 +84,7 @@ class Report:
             "iterations": len(saturation.iterations), "rules_fired": saturation.matches,
             "rules_dropped": list(saturation.dropped),
             "stop_reason": self.stop_reason, "cost": self.cost, "cost_before": self.cost_before, "cost_unit": "us",
+            "cost_sizes": dict(self.extraction.report.sizes),
             "kernels": self.kernels, "kernels_before": self.kernels_before, "kernel_list": list(self.kernel_texts),
             "seconds": dict(self.seconds),
         })

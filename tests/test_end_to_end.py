@@ -155,3 +155,14 @@ def test_values_that_share_their_parts_are_visited_once() -> None:
     assert np.array_equal(tcp.compile(tcp.trace(doubled, "f64[n]"))(x), x * 2.0**60)
     program = tcp.trace(spread, "f64[n]")
     assert compare(tcp.compile(program)(x), tcp.reference(program)(x)).agrees
+
+
+@pytest.mark.parametrize("interface", [
+    {"shape": (2,), "typestr": "<f4", "version": 3, "data": (0, "no flag", 1)}, {"shape": "wide"}, 7])
+def test_a_wrong_array_interface_is_a_type_mismatch(interface: object) -> None:
+    class Given:
+        __array_interface__ = interface
+
+    f = tcp.compile(tcp.trace(lambda x: x + x, "f32[2]"))
+    with pytest.raises(tcp.errors.TypeMismatch, match="argument 'x' must be"):
+        f(Given())

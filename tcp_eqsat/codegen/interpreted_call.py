@@ -14,6 +14,7 @@ import numpy as np
 
 from tcp_eqsat.codegen.signature import Parameter, Signature, Solve, WorkspaceBytes
 from tcp_eqsat.errors import ArgumentError, ShapeMismatch, TypeMismatch, UnknownName
+from tcp_eqsat.lang.binding import describe_requirement
 from tcp_eqsat.lang.dims import INT64_MAX, Size, evaluate, symbols_of, value
 from tcp_eqsat.lang.types import TensorType, dtype_of
 
@@ -173,9 +174,7 @@ def _as_array(parameter: Parameter, given: Any) -> np.ndarray:
     t = parameter.type
 
     def mismatch(found: str) -> TypeMismatch:
-        facts = ", ".join(symbol.requirement() for symbol in symbols_of(*t.shape))
-        required = f"{t} with {facts}" if facts else str(t)
-        return TypeMismatch(f"argument {parameter.name!r} must be {required}, got {found}")
+        return TypeMismatch(f"argument {parameter.name!r} must be {describe_requirement(t)}, got {found}")
 
     if isinstance(given, np.ndarray):
         array = np.asarray(given)
@@ -185,7 +184,10 @@ def _as_array(parameter: Parameter, given: Any) -> np.ndarray:
         except Exception as error:  # the exporter's own: what it raises is not agreed on
             raise mismatch(f"{type(given).__name__}, which can't be shared: {error}") from error
     elif hasattr(given, "__array_interface__"):
-        array = np.asarray(given)
+        try:
+            array = np.asarray(given)
+        except Exception as error:  # a description that is wrong, or raises
+            raise mismatch(f"{type(given).__name__}, which can't be read: {error}") from error
     else:
         raise mismatch(f"an object of type {type(given).__name__}, which is no array")
     if array.dtype.newbyteorder("=") != t.dtype.numpy or array.ndim != t.rank:

@@ -13,12 +13,9 @@ from tcp_eqsat.lang.types import TensorType, dtype_of
 
 
 def describe_requirement(type_: TensorType) -> str:
-    """The type with the ranges of its symbols, as messages show it: `f32[b, 16] with b in 1..512`."""
-    ranges = []
-    for symbol in symbols_of(*type_.shape):
-        text = f"{symbol.name} in {symbol.lower}..{symbol.upper}"
-        ranges.append(text + (f", {symbol.name} % {symbol.divisor} == 0" if symbol.divisor != 1 else ""))
-    return f"{type_} with {' and '.join(ranges)}" if ranges else str(type_)
+    """The type with the ranges of its symbols, as messages show it: `f32[b, 16] with b in [1, 512]`."""
+    facts = ", ".join(symbol.requirement() for symbol in symbols_of(*type_.shape))
+    return f"{type_} with {facts}" if facts else str(type_)
 
 
 @dataclass(frozen=True, slots=True)
