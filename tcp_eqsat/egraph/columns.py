@@ -115,6 +115,7 @@ class Vocabulary:
     """Names for the compound texts of one e-graph: each is defined once and named from then on.
 
     egglog takes a millisecond to type a command with a dozen shapes written out, and a twentieth of that with names.
+    Names end in a letter: egglog 13 appends numbers to make variables of its own, and `$v1` so became `$v11`.
     """
 
     def __init__(self) -> None:
@@ -127,7 +128,7 @@ class Vocabulary:
             return text
         found = self._names.get(text)
         if found is None:
-            found = self._names[text] = f"$v{len(self._names)}"
+            found = self._names[text] = f"$v{len(self._names)}v"
             self._pending.append(f"(let {found} {text})")
         return found
 

@@ -1,5 +1,6 @@
 """Encoding and reading back: types, attributes, constants, numbering."""
 
+import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 from egraph_programs import BINDINGS, PROGRAMS, arrays, disagreements, evaluate_classes, identical, program
 
 from tcp_eqsat.egraph import ENode, StopReason, program_view, saturate
+from tcp_eqsat.egraph.columns import Vocabulary
+from tcp_eqsat.egraph.engine import Engine
 from tcp_eqsat.lang import scalar_table
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.dims import maximum, minimum, symbol
@@ -169,3 +172,17 @@ def test_program_view_is_the_program():
     for root, expected in zip(view.roots, evaluate(function, arguments), strict=True):
         assert identical(values[root], expected)
     assert BINDINGS.keys() >= {x.name for x in function.symbols}
+
+
+def test_names_in_a_command_stand_for_what_they_were_given():
+    """egglog 13 took one of its own variables, made from `$v1`, for `$v11`."""
+    engine, vocabulary, chance = Engine(), Vocabulary(), random.Random(1)
+    engine.run(["(sort Numbers (Vec i64))"])
+    names = [vocabulary.name(f"(vec-of {n})") for n in range(40)]
+    engine.run(vocabulary.definitions())
+    for width in range(2, 200):
+        line = [chance.choice([1, 11, *range(0, 40, 7)]) for _ in range(width % 24 + 2)]
+        engine.run([f"(relation line{width} ({'Numbers ' * len(line)}))",
+                    f"(line{width} {' '.join(names[n] for n in line)})"])
+        ((found, _),) = engine.freeze().rows(f"line{width}")
+        assert [engine.integer(x) for column in found for x in engine.items(column)] == line
