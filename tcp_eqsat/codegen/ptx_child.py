@@ -1,15 +1,18 @@
 """LLVM text to PTX, in a process that may die of it: `python -m tcp_eqsat.codegen.ptx_child sm_80 < text`.
 
-LLVM's NVPTX back end ends the process on what it can't select. `translate` is therefore called only here or in a
-forked child (see `ptx_compile`). Exit status 3 says that the text itself was rejected; the message is on standard
-error.
+LLVM's NVPTX back end ends the process on what it can't select. `translate` is therefore called only here (see
+`ptx_compile`). Exit status 3 says that the text itself was rejected; the message is on standard error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import llvmlite.binding as llvm
+
+with contextlib.suppress(ImportError):  # not on Windows
+    import resource
 
 TRIPLE = "nvptx64-nvidia-cuda"
 REJECTED = 3
@@ -39,6 +42,8 @@ def translate(text: str, sm: str) -> str:
 
 
 def main() -> int:
+    with contextlib.suppress(NameError, OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a death here is expected, and says enough
     try:
         initialize()
         sys.stdout.write(translate(sys.stdin.read(), sys.argv[1]))

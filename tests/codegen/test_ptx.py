@@ -437,22 +437,15 @@ UNSELECTABLE = {
 }
 
 
-@pytest.mark.parametrize("fork", [False, pytest.param(True, marks=pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux forks the compiler"))])
 @pytest.mark.parametrize("name", UNSELECTABLE)
-def test_what_llvm_dies_of_is_an_error(name: str, fork: bool) -> None:
+def test_what_llvm_dies_of_is_an_error(name: str) -> None:
     text = emit_plan(ELEMENTWISE).llvm.replace("fmul float %v11, %v9", f"call float @llvm.{name}.f32(float %v9)")
     text += f"\ndeclare float @llvm.{name}.f32(float)\n"
     process = os.getpid()
     with pytest.raises(TargetError, match=UNSELECTABLE[name]) as caught:
-        compile_ptx(text, TARGET, fork=fork)
+        compile_ptx(text, TARGET)
     assert "sm_80" in str(caught.value) and "\n" not in str(caught.value)
-    assert os.getpid() == process and ".entry k0" in compile_ptx(emit_plan(ELEMENTWISE).llvm, TARGET, fork=fork)
-
-
-def test_both_ways_to_compile_agree() -> None:
-    text = emit_plan(softmax(100)).llvm
-    assert compile_ptx(text, TARGET, fork=False) == compile_ptx(text, TARGET)
+    assert os.getpid() == process and ".entry k0" in compile_ptx(emit_plan(ELEMENTWISE).llvm, TARGET)
 
 
 def test_text_that_llvm_rejects() -> None:
@@ -462,7 +455,7 @@ def test_text_that_llvm_rejects() -> None:
 
 def test_a_compilation_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     text = emit_plan(ELEMENTWISE).llvm
-    monkeypatch.setattr(ptx_compile, "SECONDS", 0.0)
+    monkeypatch.setattr(ptx_compile, "SECONDS", 0.01)
     with pytest.raises(TargetError, match="did not finish"):
         compile_ptx(text, TARGET)
 
