@@ -189,8 +189,9 @@ def _optimize(
         saturation = saturate(refinement.refined, rules, granted, budget)
     with watch.stage("extract"):
         before = baseline(refinement.refined, cost_model, sizes=sizes)
+        left = max(budget.seconds - watch.seconds["saturate"], budget.seconds / 4)
         best = extract(
-            saturation.view, refinement.refined, cost_model, budget, sizes=sizes,
+            saturation.view, refinement.refined, cost_model, dataclasses.replace(budget, seconds=left), sizes=sizes,
             parameter_types=refinement.parameter_types, result_types=refinement.result_types)
     report = Report.of(frozen, granted, saturation.report, before, best, watch.seconds)
     return Optimized(_restored(refinement, best), best.plan, report, saturation)

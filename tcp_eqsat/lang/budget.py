@@ -11,7 +11,7 @@ from tcp_eqsat.errors import ArgumentError
 class Budget:
     """Limits of saturation and extraction.
 
-    seconds     wall-clock time, a safety net
+    seconds     wall-clock time, a safety net; the search for kernels gets what saturation leaves, at least a quarter
     nodes       e-nodes that an e-graph may hold
     growth      e-nodes that it may hold for each of the program (small programs may have 2,000)
     iterations  rounds of rewriting in each stage
