@@ -1,4 +1,4 @@
-"""Comparing results: within the tolerance of a dtype, with NaN, infinities and signs where they belong."""
+"""Comparing results: within the tolerance of a dtype, with NaN and infinities where they belong."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Comparison:
     message: str = ""
 
 
-def compare(found: np.ndarray, expected: np.ndarray) -> Comparison:
+def compare(found: np.ndarray, expected: np.ndarray, *, signs: bool = False) -> Comparison:
     """Whether two arrays agree: equal dtype and shape, integers exactly, floats within tolerance.
 
-    Any NaN equals any NaN; infinities must be equal.
+    Any NaN equals any NaN; infinities must be equal. `signs` also asks that zeros have equal signs.
     """
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return Comparison(np.inf, np.inf, False, f"expected {expected.dtype}{list(expected.shape)}, got "
@@ -37,6 +37,8 @@ def compare(found: np.ndarray, expected: np.ndarray) -> Comparison:
         return Comparison(gap, gap, wrong == 0, f"{wrong} elements differ" if wrong else "")
     finite = np.isfinite(expected)
     alike = np.where(np.isnan(expected), np.isnan(found), np.where(finite, np.isfinite(found), found == expected))
+    if signs:
+        alike &= ~((expected == 0) & (found == 0)) | (np.signbit(expected) == np.signbit(found))
     relative, absolute = _TOLERANCE[found.dtype.itemsize]
     with np.errstate(all="ignore"):
         error = np.abs(found.astype(np.float64) - expected.astype(np.float64))[finite]

@@ -51,3 +51,10 @@ def test_different(found, expected, error):
 def test_types_must_be_equal(found, expected):
     outcome = compare(found, expected)
     assert not outcome.agrees and outcome.message.startswith("expected ")
+
+
+def test_signs_of_zeros_count_where_they_are_asked_for():
+    zeros, negative = np.zeros(2, np.float32), np.array([0.0, -0.0], np.float32)
+    assert compare(zeros, negative).agrees
+    assert not compare(zeros, negative, signs=True).agrees
+    assert compare(negative, negative, signs=True).agrees

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,8 +127,3 @@ class TupleType:
 
 
 Type = TensorType | TupleType
-
-
-@functools.lru_cache(maxsize=None)
-def scalar_type(dtype: DType) -> TensorType:
-    return TensorType(dtype, ())
