@@ -37,7 +37,7 @@ LANG = (
     {"dims"},
     {"types", "unify", "budget"},
     {"scalar", "builder", "type_text", "binding"},
-    {"scalar_table", "pointful"},
+    {"scalars", "pointful"},
     {"program", "tiers"},
     {"op", "plan"},
     {"ops"},

@@ -27,7 +27,7 @@ from tcp_eqsat.egraph.stages import Stage
 from tcp_eqsat.egraph.view import EGraphView, program_view
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.program import Function
-from tcp_eqsat.lang.scalar_table import conversion
+from tcp_eqsat.lang.scalars.conversion import conversion
 from tcp_eqsat.lang.tiers import Permissions
 from tcp_eqsat.lang.types import DTYPES
 from tcp_eqsat.rules.rule import Rule

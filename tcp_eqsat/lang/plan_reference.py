@@ -19,7 +19,7 @@ from tcp_eqsat.lang.ops.reduction import fold_axes
 from tcp_eqsat.lang.plan import Buffer, Definition, Kernel, Plan
 from tcp_eqsat.lang.pointful import Affine, Apply, Choose, Expr, Fold, IndexRange, Literal, Operand, Position
 from tcp_eqsat.lang.scalar import evaluate_op
-from tcp_eqsat.lang.scalar_table import convert_array
+from tcp_eqsat.lang.scalars.conversion import convert_array
 from tcp_eqsat.lang.types import TensorType
 
 Bindings = Mapping[str, int]

@@ -1,7 +1,7 @@
 """Scalar operations and functions: what an elementwise operation, a reduction or a fold does to its elements.
 
 One `ScalarOp` is everything a scalar operation is: its typing rule, its NumPy reference, how a back end emits it,
-its derivative and its documentation. `SCALAR_OPS` is the table; `lang/scalar_table.py` fills it.
+its derivative and its documentation. `SCALAR_OPS` is the table; the package `lang/scalars` fills it.
 A `ScalarFunction` composes scalar operations over parameters; it is interned, so equal functions are one object.
 """
 

@@ -22,8 +22,7 @@ from tcp_eqsat.lang.pointful import (
     axis_index,
 )
 from tcp_eqsat.lang.program import TensorData
-from tcp_eqsat.lang.scalar import literal
-from tcp_eqsat.lang.scalar_table import scalar_op_named
+from tcp_eqsat.lang.scalar import literal, scalar_op_named
 from tcp_eqsat.lang.types import DType, TensorType, dtype_named
 
 I, J, K, L, M, N = map(axis_index, range(6))  # noqa: E741

@@ -36,7 +36,7 @@ from tcp_eqsat.codegen.target import available_targets, cpu_target
 from tcp_eqsat.lang.dims import Size, symbol
 from tcp_eqsat.lang.pointful import ZERO, IndexRange, axis_index
 from tcp_eqsat.lang.scalar import literal
-from tcp_eqsat.lang.scalar_table import add, multiply
+from tcp_eqsat.lang.scalars.arithmetic import add, multiply
 from tcp_eqsat.lang.types import F32
 
 N = symbol("n")

@@ -31,7 +31,8 @@ from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.lang.dims import symbol
 from tcp_eqsat.lang.pointful import ZERO, IndexRange, axis_index
 from tcp_eqsat.lang.scalar import literal
-from tcp_eqsat.lang.scalar_table import add, exp, maximum
+from tcp_eqsat.lang.scalars.arithmetic import add, maximum
+from tcp_eqsat.lang.scalars.exponential import exp
 from tcp_eqsat.lang.types import F32, I64
 
 B = symbol("b")

@@ -10,14 +10,14 @@ from egraph_programs import BINDINGS, PROGRAMS, arrays, disagreements, evaluate_
 from tcp_eqsat.egraph import ENode, StopReason, program_view, saturate
 from tcp_eqsat.egraph.columns import Vocabulary
 from tcp_eqsat.egraph.engine import Engine
-from tcp_eqsat.lang import scalar_table
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.dims import maximum, minimum, symbol
 from tcp_eqsat.lang.op import OPS, define_op
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.program import Function, Node, Region, TensorData
 from tcp_eqsat.lang.reference import evaluate
-from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, ScalarFunction, apply, literal, parameter
+from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, ScalarFunction, apply, literal, parameter, scalar_op_named
+from tcp_eqsat.lang.scalars.conversion import conversion
 from tcp_eqsat.lang.tiers import EXACT
 from tcp_eqsat.lang.types import F32, F64, I32, TensorType
 
@@ -68,8 +68,8 @@ def test_symbolic_sizes_come_back_as_the_same_objects():
 def test_labels_with_absent_axes_come_back():
     x = builders.parameter("x", 0, TensorType(F32, (4, 1, 3)))
     y = builders.view(x, (2, -1, 0), (3, 5, 4))
-    total = builders.reduce(scalar_table.maximum, x, builders.ReduceAttributes(
-        scalar_table.maximum, (2, -1, 0), (3, 6, 4), 2))
+    total = builders.reduce(scalar_op_named("maximum"), x, builders.ReduceAttributes(
+        scalar_op_named("maximum"), (2, -1, 0), (3, 6, 4), 2))
     view = read_back(Function("f", (x,), (y, total)))
     assert [view.classes[n][0].attributes for n in view.roots] == [y.attributes, total.attributes]
 
@@ -109,9 +109,9 @@ def test_maps_are_taken_apart_and_folded():
 
 def test_folding_follows_the_reference():
     one, zero = (builders.scalar_constant(v, I32) for v in (1, 0))
-    divided = builders.map_scalar(scalar_table.divide, one, zero)
-    nan = builders.map_scalar(scalar_table.log, builders.splat(-1.0, F32, (3,)))
-    wrapped = builders.map_scalar(scalar_table.conversion(F32), builders.splat(2**31 - 1, I32, (3,)))
+    divided = builders.map_scalar(scalar_op_named("divide"), one, zero)
+    nan = builders.map_scalar(scalar_op_named("log"), builders.splat(-1.0, F32, (3,)))
+    wrapped = builders.map_scalar(conversion(F32), builders.splat(2**31 - 1, I32, (3,)))
     function = Function("f", (), (divided, nan, wrapped))
     view = read_back(function)
     for root, expected in zip(view.roots, evaluate(function, []), strict=True):
@@ -124,13 +124,13 @@ def test_folding_follows_the_reference():
 
 def test_composites_are_expanded_and_keep_their_class():
     inner = builders.parameter("x", 0, TensorType(F32, (4,)))
-    region = Region((inner,), (builders.map_scalar(scalar_table.exp, inner), inner))
+    region = Region((inner,), (builders.map_scalar(scalar_op_named("exp"), inner), inner))
     x = builders.parameter("x", 0, TensorType(F32, (4,)))
     both = builders.composite("pair", region, x)
     first, second = builders.project(both, 0), builders.project(both, 1)
     view = read_back(Function("f", (x,), (first, second)))
     assert view.roots == (view.original[first], view.original[x])
-    assert view.classes[view.roots[0]][0].attributes.function.single_op is scalar_table.exp
+    assert view.classes[view.roots[0]][0].attributes.function.single_op is scalar_op_named("exp")
     assert both not in view.original
 
 

@@ -38,7 +38,7 @@ from tcp_eqsat.lang.pointful import Affine, Apply, Choose, Expr, Fold, Literal, 
 from tcp_eqsat.lang.program import Function, Node, Program, Region, TensorData
 from tcp_eqsat.lang.reference import evaluate, evaluate_nodes
 from tcp_eqsat.lang.scalar import SCALAR_OPS, evaluate_op, scalar_op_named
-from tcp_eqsat.lang.scalar_table import convert_array
+from tcp_eqsat.lang.scalars.conversion import convert_array
 from tcp_eqsat.lang.type_text import parse_type
 from tcp_eqsat.lang.types import BOOL, F32, F64, I8, I32, I64, TensorType, TupleType
 

@@ -28,7 +28,7 @@ from tcp_eqsat.lang.scalar import (
     ScalarParameter,
     scalar_op_named,
 )
-from tcp_eqsat.lang.scalar_table import conversion
+from tcp_eqsat.lang.scalars.conversion import conversion
 from tcp_eqsat.lang.types import Shape
 
 

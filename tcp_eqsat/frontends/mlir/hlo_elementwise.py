@@ -11,7 +11,7 @@ from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.ops.builders import broadcast_in_dim, map_scalar
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarOp, scalar_op_named
-from tcp_eqsat.lang.scalar_table import conversion
+from tcp_eqsat.lang.scalars.conversion import conversion
 from tcp_eqsat.lang.types import BOOL, DTYPES, DType
 
 UNARY = {

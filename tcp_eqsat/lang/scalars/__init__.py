@@ -1,0 +1,17 @@
+"""The scalar operations by theme. Importing this package fills the scalar table.
+
+Names are the Python array API's where it has one.
+"""
+
+from tcp_eqsat.lang.scalars import (
+    arithmetic,
+    bits,
+    comparison,
+    conversion,
+    exponential,
+    rounding,
+    special,
+    trigonometric,
+)
+
+__all__ = ["arithmetic", "bits", "comparison", "conversion", "exponential", "rounding", "special", "trigonometric"]

@@ -1,0 +1,53 @@
+"""Exponential functions, logarithms, powers and roots."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tcp_eqsat.lang.scalar import ScalarExpr, apply, literal, scalar_op
+from tcp_eqsat.lang.scalars.functions import float_function, in_double
+from tcp_eqsat.lang.scalars.typing import floats
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)), by the form that does not overflow on either side."""
+    tail = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + tail), tail / (1 + tail)) + np.where(np.isnan(x), x, 0)
+
+
+def _derivative_of_pow(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
+    """y * x**(y - 1), which is 0 where y is 0; x**y * log(x), with log(1) at 0, where x**y is flat in y > 0."""
+    one = literal(1, x.dtype)
+    exponent = apply("where", apply("equal", y, literal(0, y.dtype)), one, y - 1)
+    base = apply("where", apply("equal", x, literal(0, x.dtype)), one, x)
+    return g * y * apply("pow", x, exponent), g * apply("pow", x, y) * apply("log", base)
+
+
+exp = float_function("exp", np.exp, lambda g, x: (g * apply("exp", x),), "e to the power x.")
+exp2 = float_function("exp2", np.exp2, lambda g, x: (g * apply("exp2", x) * math.log(2),), "2 to the power x.")
+expm1 = float_function("expm1", np.expm1, lambda g, x: (g * apply("exp", x),), "exp(x) - 1, accurate near 0.")
+log = float_function("log", np.log, lambda g, x: (g / x,), "Natural logarithm; NaN below 0, -inf at 0.")
+log2 = float_function("log2", np.log2, lambda g, x: (g / (x * math.log(2)),), "Logarithm to base 2.")
+log1p = float_function("log1p", np.log1p, lambda g, x: (g / (x + 1),), "log(1 + x), accurate near 0.")
+tanh = float_function(
+    "tanh", np.tanh, lambda g, x: (g * (1 - apply("square", apply("tanh", x))),), "Hyperbolic tangent; odd.")
+logistic = float_function(
+    "logistic", _logistic,
+    lambda g, x: (g * apply("logistic", x) * (1 - apply("logistic", x)),), "1 / (1 + exp(-x)).")
+sqrt = scalar_op(
+    "sqrt", "x", infer=floats("sqrt"), reference=np.sqrt, emit=lambda b, x: b.sqrt(x),
+    derivative=lambda g, x: (g / (apply("sqrt", x) * 2),), doc="Square root, correctly rounded; sqrt(-0) is -0.",
+)
+rsqrt = scalar_op(
+    "rsqrt", "x", infer=floats("rsqrt"), reference=in_double(lambda x: 1 / np.sqrt(x)),
+    emit=lambda b, x: b.function("rsqrt", x), derivative=lambda g, x: (g * apply("rsqrt", x) / x * -0.5,),
+    doc="1 / sqrt(x).",
+)
+pow_ = scalar_op(
+    "pow", "x y", infer=floats("pow"), reference=in_double(np.float_power),  # np.power takes sqrt for 0.5
+    emit=lambda b, x, y: b.function("pow", x, y),
+    derivative=lambda g, x, y: _derivative_of_pow(g, x, y),
+    doc="x to the power y, with the special cases of C99's pow.",
+)
