@@ -18,6 +18,7 @@ import numpy as np
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, UnknownName
 from tcp_eqsat.lang.dims import Dim, Size, bounds, evaluate, substitute
 from tcp_eqsat.lang.pointful import Expr
+from tcp_eqsat.lang.procedural import Procedure
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, _NotDifferentiable
 from tcp_eqsat.lang.types import Shape, TensorType, Type, format_shape
@@ -35,6 +36,29 @@ class _Expanded:
 EXPANDED: Final = _Expanded()
 
 
+class _Procedural:
+    """In place of a pointful form: no index expression says the value, `procedure` does."""
+
+    def __repr__(self) -> str:
+        return "PROCEDURAL"
+
+
+PROCEDURAL: Final = _Procedural()
+
+
+class _InRegions:
+    """In place of a pointful form: the operation runs the regions among its attributes."""
+
+    def __repr__(self) -> str:
+        return "IN_REGIONS"
+
+
+IN_REGIONS: Final = _InRegions()
+
+
+Pointful = Callable[[Any, tuple[TensorType, ...], TensorType], Expr] | _Expanded | _Procedural | _InRegions
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """One tensor operation. Equality is identity.
@@ -42,22 +66,31 @@ class Op:
     arity       number of operands, or None for any number
     attributes  the frozen dataclass of its attributes, or None
     infer       (operand types, attributes) -> result type; raises TypeMismatch or ShapeMismatch
-    reference   (attributes, result type, *arrays) -> array; sizes in attributes and type are ints by then
-    pointful    (attributes, operand types, result type) -> Expr
+    reference   (attributes, result type, *arrays) -> array (a tuple of arrays where the result type is a TupleType);
+                sizes in attributes and type are ints by then
+    pointful    (attributes, operand types, result type) -> Expr, or PROCEDURAL, or IN_REGIONS
     derivative  (node, cotangent of its result) -> cotangent of each operand (None: none), or NOT_DIFFERENTIABLE
     expand      node -> an equal node of other operations, for operations defined by a body (reference, pointful
                 form and derivative are EXPANDED then)
+    procedure   (attributes, operand types, result types) -> Procedure, for operations whose pointful form is PROCEDURAL;
+                operands and results are in memory, and dtypes are real (complex values are taken apart before)
     """
 
     name: str
     arity: int | None
     attributes: type | None
     infer: Callable[[tuple[Type, ...], Any], Type] = field(repr=False)
-    reference: Callable[..., np.ndarray] | _Expanded = field(repr=False)
-    pointful: Callable[[Any, tuple[TensorType, ...], TensorType], Expr] | _Expanded = field(repr=False)
+    reference: Callable[..., Any] | _Expanded = field(repr=False)
+    pointful: Pointful = field(repr=False)
     derivative: Vjp | _NotDifferentiable | _Expanded = field(repr=False)
     doc: str = field(repr=False)
     expand: Callable[[Node], Node] | None = field(default=None, repr=False)
+    procedure: Callable[[Any, tuple[TensorType, ...], tuple[TensorType, ...]], Procedure] | None = field(
+        default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.procedure is None) is (self.pointful is PROCEDURAL):
+            raise ValueError(f"operation {self.name} requires a procedure exactly where its pointful form is PROCEDURAL")
 
     def infer_type(self, operands: tuple[Type, ...], attributes: Any) -> Type:
         """The result type; raises TypeMismatch for a wrong number of operands or kind of attributes."""
@@ -162,6 +195,6 @@ def substitute_sizes(value: Any, mapping: Mapping[str, Size]) -> Any:
 
 
 __all__ = [
-    "EXPANDED", "NOT_DIFFERENTIABLE", "OPS", "Op", "bind_sizes", "define_op", "map_attribute_sizes",
+    "EXPANDED", "IN_REGIONS", "NOT_DIFFERENTIABLE", "OPS", "PROCEDURAL", "Op", "bind_sizes", "define_op", "map_attribute_sizes",
     "op_named", "size_fields", "substitute_sizes", "tensor_types",
 ]
