@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, UnknownName
 from tcp_eqsat.lang.dims import Dim, Size, bounds, evaluate, substitute
 from tcp_eqsat.lang.pointful import Expr
@@ -72,8 +70,8 @@ class Op:
     derivative  (node, cotangent of its result) -> cotangent of each operand (None: none), or NOT_DIFFERENTIABLE
     expand      node -> an equal node of other operations, for operations defined by a body (reference, pointful
                 form and derivative are EXPANDED then)
-    procedure   (attributes, operand types, result types) -> Procedure, for operations whose pointful form is PROCEDURAL;
-                operands and results are in memory, and dtypes are real (complex values are taken apart before)
+    procedure   (attributes, operand types, result types) -> Procedure, where the pointful form is PROCEDURAL; operands
+                and results are in memory, and dtypes are real (complex values are taken apart before)
     """
 
     name: str
@@ -90,7 +88,7 @@ class Op:
 
     def __post_init__(self) -> None:
         if (self.procedure is None) is (self.pointful is PROCEDURAL):
-            raise ValueError(f"operation {self.name} requires a procedure exactly where its pointful form is PROCEDURAL")
+            raise ValueError(f"operation {self.name} requires a procedure where its pointful form is PROCEDURAL, only")
 
     def infer_type(self, operands: tuple[Type, ...], attributes: Any) -> Type:
         """The result type; raises TypeMismatch for a wrong number of operands or kind of attributes."""
@@ -195,6 +193,6 @@ def substitute_sizes(value: Any, mapping: Mapping[str, Size]) -> Any:
 
 
 __all__ = [
-    "EXPANDED", "IN_REGIONS", "NOT_DIFFERENTIABLE", "OPS", "PROCEDURAL", "Op", "bind_sizes", "define_op", "map_attribute_sizes",
-    "op_named", "size_fields", "substitute_sizes", "tensor_types",
+    "EXPANDED", "IN_REGIONS", "NOT_DIFFERENTIABLE", "OPS", "PROCEDURAL", "Op", "bind_sizes", "define_op",
+    "map_attribute_sizes", "op_named", "size_fields", "substitute_sizes", "tensor_types",
 ]
