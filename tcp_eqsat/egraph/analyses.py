@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from tcp_eqsat.egraph.columns import codec_of
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.engine import quoted
-from tcp_eqsat.egraph.schema import MAPS, constructors
+from tcp_eqsat.egraph.schema import MAPS, SCALAR, Constructor
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.ops.movement import view_op
 from tcp_eqsat.lang.ops.source import constant_op, parameter_op
@@ -37,7 +38,7 @@ _TYPES = (
     "(= ?e (Contract ?x ?y ?l ?m ?n ?r)) (= ?d (dtype ?x)) (= ?v (vec-range ?r)) "
     '(= ?s (unstable-vec-map (unstable-fn "vec-get" ?n) ?v)) => (set (dtype ?e) ?d) (set (shape ?e) ?s)',
 )
-_TYPE = ("(= ?d (dtype ?e)) (= ?s (shape ?e)) => (set (type ?e) (TypeOf ?d ?s))",)
+_TYPE = "(= ?d (dtype ?e)) (= ?s (shape ?e)) => (set (type ?e) (TypeOf ?d ?s))"
 _SPLATS = (
     "(= ?e (View ?x ?l ?s)) (= ?b (splat ?x)) => (set (splat ?e) ?b)",
     "(= ?e (Reshape ?x ?s)) (= ?b (splat ?x)) => (set (splat ?e) ?b)",
@@ -48,22 +49,19 @@ _SPLATS = (
 )
 
 
-def _forget_rules() -> list[str]:
+def _forget_rule(constructor: Constructor) -> list[str]:
     """Known values lose every e-node but views, scalars and constants of the program."""
-    rules = []
-    for constructor in constructors().values():
-        if constructor.op not in (view_op, constant_op, parameter_op):
-            names = [f"?c{n}" for n in range(len(constructor.columns))]
-            term = f"({constructor.name} {' '.join(names)})"
-            rules.append(f"(= ?e {term}) (= ?b (splat ?e)) => (subsume {term})")
-    return rules
+    if constructor.op in (view_op, constant_op, parameter_op):
+        return []
+    term = f"({constructor.name} {' '.join(f'?c{n}' for n in range(len(constructor.columns)))})"
+    return [f"(= ?e {term}) (= ?b (splat ?e)) => (subsume {term})"]
 
 
 def _map_rules(arity: int) -> list[str]:
     operands = [f"?x{i}" for i in range(arity)]
     dtypes = [f"?d{i}" for i in range(arity)]
     bits = [f"?b{i}" for i in range(arity)]
-    term = f"(= ?e (Map{arity} {' '.join(operands)} ?f))"
+    term = f"(= ?e ({MAPS[arity].name} {' '.join(operands)} ?f))"
     typed = " ".join(f"(= {d} (dtype {x}))" for x, d in zip(operands, dtypes, strict=True))
     known = " ".join(f"(= {b} (splat {x}))" for x, b in zip(operands, bits, strict=True))
     arguments = " ".join(("?f", *dtypes, *bits))
@@ -87,25 +85,47 @@ def _fold(name: str, *columns: str) -> tuple[str] | None:
     return (encode_number(evaluate_op(op, result, *values).item(), result).hex(),)
 
 
-FOLDS = tuple(
-    DeferredTable(f"fold{arity}", (codec_of(str),) * (1 + 2 * arity), (codec_of(str),), _fold) for arity in MAPS)
+FOLDS = {
+    arity: DeferredTable(f"fold{arity}", (codec_of(str),) * (1 + 2 * arity), (codec_of(str),), _fold)
+    for arity in MAPS}
+"""By number of operands."""
 
 
-def declarations(*, strict: bool = False) -> list[str]:
-    """Tables and rules of the analyses. `strict` makes two different types of one value an error of egglog."""
+def tables(*, strict: bool = False) -> list[str]:
+    """Tables of the analyses. `strict` makes two different types of one value an error of egglog."""
     merge = ":no-merge" if strict else ":merge old"
-    tables = [
+    return [
         f"(ruleset {ANALYSE})",
         f"(function dtype (T) String {merge})", f"(function shape (T) Dims {merge})",
         "(function type (T) Type :merge old)", "(function splat (T) String :merge old)", "(sort Key)",
-        *(f"(function result_dtype{n} ({' '.join(['String'] * (n + 1))}) String :merge old)" for n in MAPS),
         "(function literal (String String) String :merge old)",
         "(function origin (T) i64 :merge (min old new))",
         "(function count (Tensors) i64 :merge old)", "(function item (Tensors i64) T :merge old)",
-        *(line for table in FOLDS for line in table.declarations),
+        _rule(_TYPE),
     ]
-    rules = [*_TYPES, *_TYPE, *_SPLATS, *_forget_rules(), *(rule for arity in MAPS for rule in _map_rules(arity))]
-    return tables + [_rule(text) for text in rules]
+
+
+def rules(present: Mapping[str, Constructor]) -> list[str]:
+    """Tables and rules about these constructors, by name. No value is known where there is no scalar."""
+    lines = [_rule(text) for text in _TYPES if _mentions(text) <= present.keys()]
+    known = SCALAR.name in present
+    if known:
+        texts = [text for text in _SPLATS if _mentions(text) <= present.keys()]
+        texts += [text for each in present.values() for text in _forget_rule(each)]
+        lines += map(_rule, texts)
+    for arity, table in FOLDS.items():
+        if MAPS[arity].name in present:
+            typing, *folding = map(_rule, _map_rules(arity))
+            columns = " ".join(["String"] * (arity + 1))
+            lines += (f"(function result_dtype{arity} ({columns}) String :merge old)", typing)
+            lines += (*table.declarations, *folding) if known else ()
+    return lines
+
+
+@functools.cache
+def _mentions(text: str) -> frozenset[str]:
+    """The constructors of tensors in a rule."""
+    return frozenset(re.findall(r"\(([A-Z]\w*) ", text))
 
 
 def _rule(text: str) -> str:
@@ -113,22 +133,23 @@ def _rule(text: str) -> str:
     return f"(rule ({body}) ({head}) :ruleset {ANALYSE})"
 
 
-def result_dtypes(dtypes: Iterable[DType]) -> list[str]:
-    """Facts: the dtype of every scalar operation on operands of these dtypes and bool."""
-    return list(_result_dtypes(tuple(sorted({*dtypes, BOOL}, key=str))))
+def result_dtypes(names: Iterable[str], dtypes: Iterable[DType]) -> list[str]:
+    """Facts: the dtypes of the scalar operations called `names` on operands of these dtypes and bool."""
+    operands = tuple(sorted({*dtypes, BOOL}, key=str))
+    return [line for name in sorted(SCALAR_OPS.keys() & names) for line in _result_dtypes(name, operands)]
 
 
-@functools.lru_cache(maxsize=64)
-def _result_dtypes(dtypes: tuple[DType, ...]) -> tuple[str, ...]:
+@functools.lru_cache(maxsize=1 << 12)
+def _result_dtypes(name: str, dtypes: tuple[DType, ...]) -> tuple[str, ...]:
     lines = []
-    for op in SCALAR_OPS.values():
-        for operands in itertools.product(dtypes, repeat=op.arity):
-            try:
-                result = op.result_dtype(*operands)
-            except TypeMismatch:
-                continue
-            columns = " ".join(f'"{x}"' for x in (op.name, *operands))
-            lines.append(f'(set (result_dtype{op.arity} {columns}) "{result}")')
+    op = SCALAR_OPS[name]
+    for operands in itertools.product(dtypes, repeat=op.arity):
+        try:
+            result = op.result_dtype(*operands)
+        except TypeMismatch:
+            continue
+        columns = " ".join(f'"{x}"' for x in (name, *operands))
+        lines.append(f'(set (result_dtype{op.arity} {columns}) "{result}")')
     return tuple(lines)
 
 
@@ -150,17 +171,17 @@ def origins(numbers: Iterable[int]) -> list[str]:
     return [f"(set (origin (original {number})) {place})" for place, number in enumerate(numbers)]
 
 
-def items(count: int) -> list[str]:
-    """Rules that spread vectors of up to `count` operands into a table.
+def items(count: int, present: Mapping[str, Constructor]) -> list[str]:
+    """Rules that spread the first `count` operands of vectors into a table.
 
     Patterns join with the table: egglog evaluates `vec-get` only when a join is done, so that patterns which use it
     would enumerate all combinations of values first.
     """
     rules = []
-    for constructor in constructors().values():
-        if constructor.operands is None:
+    for constructor in present.values():
+        if count and constructor.operands is None:
             columns = " ".join(f"?c{n}" for n in range(len(constructor.sorts)))
-            term = f"(= ?e ({constructor.name} ?v {columns})) (= ?n (vec-length ?v)) (<= ?n {count})"
-            rules.append(f"{term} => (set (count ?v) ?n)")
+            term = f"(= ?e ({constructor.name} ?v {columns}))"
+            rules.append(f"{term} (= ?n (vec-length ?v)) => (set (count ?v) ?n)")
             rules += [f"{term} (= ?x (vec-get ?v {n})) => (set (item ?v {n}) ?x)" for n in range(count)]
     return [_rule(rule) for rule in rules]

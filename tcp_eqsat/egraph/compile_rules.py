@@ -5,6 +5,9 @@ What a pattern says becomes facts: a constructor for each operation, columns for
 has a deferred table besides: a first rule keeps the match and asks with the attributes and types in it, Python
 decides the condition, computes attributes and types the replacement, and a second rule applies what Python answered.
 An instance that Python can't type, or types differently from what it replaces, is declined.
+
+Loading a rule takes egglog up to a millisecond. So most rules have a shorter form, a watch, that shows whether
+anything in the e-graph has their shape; until something has, they need not be loaded.
 """
 
 from __future__ import annotations
@@ -17,71 +20,103 @@ from dataclasses import dataclass
 
 from tcp_eqsat.egraph.build import Builder
 from tcp_eqsat.egraph.deferred import DeferredTable
+from tcp_eqsat.egraph.encode import TYPED_BY_RULES
 from tcp_eqsat.egraph.engine import quoted
 from tcp_eqsat.egraph.match import Matcher, fact_table, operation_names
 from tcp_eqsat.egraph.stages import Stage, stage_of
 from tcp_eqsat.lang.scalar import Number
+from tcp_eqsat.rules.attribute import AttributeApply
 from tcp_eqsat.rules.facts import FactRule
+from tcp_eqsat.rules.pattern import Operation, Pattern
 from tcp_eqsat.rules.rule import Rule
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Commands of one rule or fact rule.
+    """Commands of one rule or fact rule, or of the watch for one.
 
     commands  declarations and rules
+    asking    the ruleset that asks Python, where there is a table
     table     the deferred table, where something is computed in Python
     numbers   numbers that the patterns mention, by key
     facts     names of the facts that the condition asks for
-    requires  names of the operations without which nothing matches
     items     the most operands of an operation with any number of them
     """
 
-    name: str
     commands: tuple[str, ...]
+    asking: str | None
     table: DeferredTable | None
     numbers: Mapping[str, Number]
     facts: frozenset[str]
-    requires: frozenset[str]
     items: int
 
 
-@dataclass(frozen=True)
-class CompiledRule(Compiled):
-    """One direction of a rule. `ruleset` applies it, `asking` asks Python first, where there is a table.
+@dataclass(frozen=True, eq=False)
+class CompiledRule:
+    """One direction of a rule, compiled as far as it is asked for.
 
-    `provides` are the names of the operations that it adds.
+    `requires` are the names of the operations without which nothing matches, `provides` those that it adds.
     """
 
+    rule: Rule
+    strict: bool
+    requires: frozenset[str]
     provides: frozenset[str]
     stage: Stage
-    ruleset: str
-    asking: str | None
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
+
+    @property
+    def ruleset(self) -> str:
+        """The ruleset that applies it."""
+        return f"rule_{self.name}"
+
+    @property
+    def watching(self) -> str:
+        """The ruleset that watches for it."""
+        return f"watch_{self.name}"
+
+    @functools.cached_property
+    def watch(self) -> Compiled | None:
+        """A rule that matches wherever the left sides do, conditions aside, and does nothing; None where the rule
+        itself is as short."""
+        if self.rule.condition.parts or _computes(self.rule.rights):
+            matcher = self._matcher()
+            matcher.origins(self.rule.condition)
+            return _compiled(matcher, (
+                f"(ruleset {self.watching})", _rule(matcher.facts, (), self.watching, self.watching)))
+        return None
+
+    @functools.cached_property
+    def whole(self) -> Compiled:
+        """The rule. Raises RuleError where it can't be stated in egglog."""
+        matcher, condition = self._matcher(), self.rule.condition
+        matcher.origins(condition)
+        matcher.known(condition)
+        roots = [matcher.class_of(left) for left in self.rule.lefts]
+        equalities = tuple(zip(self.rule.lefts, self.rule.rights, strict=True))
+        builder = Builder(matcher, equalities, condition, self.strict)
+        terms = [builder.term(right) for right in self.rule.rights]
+        heads = [*builder.lets, *(f"(union {root} {term})" for root, term in zip(roots, terms, strict=True))]
+        asking, commands, table = _commands(builder, heads, self.ruleset, f"ask_{self.ruleset}")
+        rulesets = [f"(ruleset {each})" for each in (self.ruleset, asking) if each]
+        return _compiled(matcher, (*rulesets, *commands), asking, table)
+
+    def _matcher(self) -> Matcher:
+        matcher = Matcher(self.name, self.rule.where)
+        for left in self.rule.lefts:
+            matcher.match(left)
+        return matcher
 
 
 @functools.lru_cache(maxsize=1 << 12)
 def compile_rule(rule: Rule, *, strict: bool = False) -> tuple[CompiledRule, ...]:
-    """One compiled rule for each direction.
-
-    `strict` makes an instance that can't be typed a RuleError instead of declining it. Raises RuleError for a rule
-    that can't be stated in egglog.
-    """
-    return tuple(_compile(each, strict) for each in rule.directions())
-
-
-def _compile(rule: Rule, strict: bool) -> CompiledRule:
-    matcher = Matcher(rule.name, rule.where)
-    roots = [matcher.match(left) for left in rule.lefts]
-    matcher.conditions(rule.condition)
-    builder = Builder(matcher, tuple(zip(rule.lefts, rule.rights, strict=True)), rule.condition, strict)
-    terms = [builder.term(right) for right in rule.rights]
-    ruleset = f"rule_{rule.name}"
-    heads = [*builder.lets, *(f"(union {root} {term})" for root, term in zip(roots, terms, strict=True))]
-    asking, commands, table = _commands(builder, heads, ruleset, f"ask_{ruleset}")
-    rulesets = [f"(ruleset {each})" for each in (ruleset, asking) if each]
-    return CompiledRule(
-        rule.name, (*rulesets, *commands), table, matcher.numbers, frozenset(matcher.fact_names),
-        operation_names(rule.lefts), matcher.items, operation_names(rule.rights), stage_of(rule), ruleset, asking)
+    """One rule for each direction. `strict` makes an instance that can't be typed a RuleError, else it is declined."""
+    return tuple(
+        CompiledRule(each, strict, operation_names(each.lefts), operation_names(each.rights), stage_of(each))
+        for each in rule.directions())
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -89,11 +124,24 @@ def compile_fact(rule: FactRule, ruleset: str) -> Compiled:
     """A fact rule within `ruleset`."""
     matcher = Matcher(f"fact_{rule.name}", None)
     root = matcher.match(rule.pattern)
-    matcher.conditions(rule.condition)
+    matcher.origins(rule.condition)
+    matcher.known(rule.condition)
     builder = Builder(matcher, ((rule.pattern, None),), rule.condition, strict=False)
-    _, commands, table = _commands(builder, [f"({fact_table(rule.fact.name)} {root})"], ruleset, ruleset)
-    return Compiled(rule.name, tuple(commands), table, matcher.numbers, frozenset(matcher.fact_names),
-                    operation_names((rule.pattern,)), matcher.items)
+    asking, commands, table = _commands(builder, [f"({fact_table(rule.fact.name)} {root})"], ruleset, ruleset)
+    return _compiled(matcher, commands, asking, table)
+
+
+def _computes(rights: Iterable[Pattern]) -> bool:
+    """Whether a replacement may need Python: for attributes, or for types that no rule of egglog derives."""
+    parts = [part for right in rights for part in right.walk()]
+    return any(isinstance(x, Operation) and x.name not in TYPED_BY_RULES for x in parts) or any(
+        isinstance(term, AttributeApply) for x in parts for term in x.attributes)
+
+
+def _compiled(matcher: Matcher, commands: Iterable[str], asking: str | None = None,
+              table: DeferredTable | None = None) -> Compiled:
+    return Compiled(
+        tuple(commands), asking, table, matcher.numbers, frozenset(matcher.fact_names), matcher.items)
 
 
 def _commands(builder: Builder, heads: list[str], ruleset: str, asking: str,

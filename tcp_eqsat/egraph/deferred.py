@@ -49,16 +49,21 @@ _Answer = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Answers:
-    """Answers the requests of some deferred tables in one e-graph."""
+    """Answers the requests of the deferred tables in one e-graph."""
 
-    def __init__(self, engine: Engine, decoder: Decoder, vocabulary: Vocabulary,
-                 tables: Iterable[DeferredTable]) -> None:
+    def __init__(self, engine: Engine, decoder: Decoder, vocabulary: Vocabulary) -> None:
         self._engine = engine
         self._decoder = decoder
         self._vocabulary = vocabulary
-        self._tables = {table.want: table for table in tables}
-        self._answered: dict[str, dict[tuple[Any, ...], None]] = {want: {} for want in self._tables}
-        self._computed: dict[str, dict[tuple[Any, ...], _Answer | None]] = {want: {} for want in self._tables}
+        self._tables: dict[str, DeferredTable] = {}
+        self._answered: dict[str, dict[tuple[Any, ...], None]] = {}
+        self._computed: dict[str, dict[tuple[Any, ...], _Answer | None]] = {}
+
+    def add(self, table: DeferredTable) -> None:
+        """Requests of one more table are answered; of tables with one name the first counts."""
+        if table.want not in self._tables:
+            self._tables[table.want] = table
+            self._answered[table.want], self._computed[table.want] = {}, {}
 
     def counts(self, table: DeferredTable) -> tuple[int, int]:
         """How many different requests a table had, and how many of them have no answer."""
@@ -71,8 +76,8 @@ class Answers:
 
     def forget(self, sizes: dict[str, int]) -> None:
         """Only the first so many requests of each table are answered (any more)."""
-        for want, size in sizes.items():
-            truncate(self._answered[want], size)
+        for want, answered in self._answered.items():
+            truncate(answered, sizes.get(want, 0))
 
     def pending(self, sizes: dict[str, int]) -> bool:
         """Whether there are requests without an answer, by the sizes of the tables."""

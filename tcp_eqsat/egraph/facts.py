@@ -6,6 +6,9 @@ data, everything else by the fact rules of `rules.facts`.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Set
+
 import numpy as np
 
 from tcp_eqsat.egraph.analyses import ANALYSE
@@ -13,10 +16,11 @@ from tcp_eqsat.egraph.columns import codec_of
 from tcp_eqsat.egraph.compile_rules import compile_fact
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.encode import Encoding
-from tcp_eqsat.egraph.match import fact_table
+from tcp_eqsat.egraph.match import fact_table, operation_names
+from tcp_eqsat.lang.program import TensorData
 from tcp_eqsat.lang.scalar import Number
 from tcp_eqsat.lang.types import dtype_named
-from tcp_eqsat.rules.condition import Fact
+from tcp_eqsat.rules.condition import Fact, Known
 from tcp_eqsat.rules.facts import FACT_RULES, FACTS, FactRule
 
 
@@ -30,9 +34,9 @@ class Facts:
     lines         facts of the program's large constants
     """
 
-    def __init__(self, asked: frozenset[str], names: frozenset[str], encoding: Encoding) -> None:
+    def __init__(self, asked: frozenset[str], names: Set[str], encoding: Encoding) -> None:
         rules = _needed(asked, names)
-        wanted = asked.union(*(compile_fact(rule, ANALYSE).facts for rule in rules))
+        wanted = asked.union(*map(_asked_by, rules))
         facts = [fact for fact in FACTS if fact.name in wanted]
         compiled = [compile_fact(rule, ANALYSE) for rule in rules]
         judges = [_judge(fact) for fact in facts]
@@ -47,20 +51,37 @@ class Facts:
         self.numbers: dict[str, Number] = {key: value for each in compiled for key, value in each.numbers.items()}
         self.lines = [
             f"({fact_table(fact.name)} (Constant {number}))"
-            for number, data in enumerate(encoding.outside.constants) for fact in facts if fact.true_of(data.array)]
+            for number, data in enumerate(encoding.outside.constants) for fact in facts if _is_true(fact, data)]
 
 
-def _needed(asked: frozenset[str], names: frozenset[str]) -> list[FactRule]:
+def _needed(asked: frozenset[str], names: Set[str]) -> list[FactRule]:
     """The fact rules for some facts and for what their conditions ask for in turn."""
     while True:
-        rules = [rule for rule in FACT_RULES
-                 if rule.fact.name in asked and compile_fact(rule, ANALYSE).requires <= names]
-        wider = asked.union(*(compile_fact(rule, ANALYSE).facts for rule in rules))
+        rules = [rule for rule in FACT_RULES if rule.fact.name in asked and _requires(rule) <= names]
+        wider = asked.union(*map(_asked_by, rules))
         if wider == asked:
             return rules
         asked = wider
 
 
+@functools.cache
+def _requires(rule: FactRule) -> frozenset[str]:
+    """Names of the operations without which a fact rule does not match."""
+    return operation_names((rule.pattern,))
+
+
+@functools.cache
+def _asked_by(rule: FactRule) -> frozenset[str]:
+    """The facts that a fact rule asks for."""
+    return frozenset(part.fact.name for part in rule.condition.parts if isinstance(part, Known))
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _is_true(fact: Fact, data: TensorData) -> bool:
+    return fact.true_of(data.array)
+
+
+@functools.cache
 def _judge(fact: Fact) -> DeferredTable:
     """Whether a fact is true of a scalar: (dtype, bits) -> nothing, defined where it is."""
 

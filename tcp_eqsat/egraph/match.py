@@ -140,13 +140,18 @@ class Matcher:
         self.facts.append(f"(= {name} (shape {variable}))")
         return name
 
-    def conditions(self, condition: Condition) -> None:
-        """Facts of the parts that egglog decides."""
+    def known(self, condition: Condition) -> None:
+        """Facts for what the condition asks about values."""
         for part in condition.parts:
             match part:
                 case Known(fact, TensorVariable(name)):
                     self.fact_names.add(fact.name)
                     self.facts.append(f"({fact_table(fact.name)} {self.tensors[name]})")
+
+    def origins(self, condition: Condition) -> None:
+        """Facts for what the condition says of parameters and constants."""
+        for part in condition.parts:
+            match part:
                 case OrderedOriginals(operands):
                     names = [f"?origin_{x.name}" for x in operands]
                     self.facts += [f"(= {n} (origin {self.tensors[x.name]}))"
@@ -155,7 +160,10 @@ class Matcher:
 
 
 def operation_names(patterns: Iterable[Pattern]) -> frozenset[str]:
-    """Names of the tensor and scalar operations of patterns; a number is a `constant`."""
+    """Names of the tensor and scalar operations of patterns.
+
+    A number is a `constant`; an operation variable has the name of the constructor, as has every scalar operation.
+    """
     names = set()
     for part in (x for pattern in patterns for x in pattern.walk()):
         match part:
@@ -163,8 +171,10 @@ def operation_names(patterns: Iterable[Pattern]) -> frozenset[str]:
                 names.add("constant")
             case Operation(name):
                 names.add(name)
-            case Apply(ScalarOp(name)):
-                names.add(name)
+            case Apply(operation, arguments):
+                names.add(MAPS[len(arguments)].name)
+                if isinstance(operation, ScalarOp):
+                    names.add(operation.name)
     return frozenset(names)
 
 

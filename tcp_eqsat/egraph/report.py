@@ -39,6 +39,7 @@ class Iteration:
 class RuleCounts:
     """What one direction of a rule did.
 
+    loaded    whether its patterns ever occurred, conditions aside; until then it's only watched for
     matches   instances found and applied
     asked     different instances that Python was asked about (0 for rules that egglog decides alone)
     declined  how many of those Python declined
@@ -48,6 +49,7 @@ class RuleCounts:
 
     name: str
     stage: Stage
+    loaded: bool
     matches: int
     asked: int
     declined: int
@@ -59,8 +61,8 @@ class RuleCounts:
 class SaturationReport:
     """The course of one saturation.
 
-    rules    what each direction of a rule did
-    idle     directions that were not loaded, because an operation they need can't occur
+    rules    what each direction of a rule did of which all operations occurred
+    idle     the other directions
     seconds  wall-clock seconds by part: encode, compile, load, search, answer, analyse, read
     failure  what failed, for StopReason.FAILED
     """

@@ -11,7 +11,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from tcp_eqsat.egraph import analyses
 from tcp_eqsat.egraph.columns import Decoder
@@ -19,17 +20,15 @@ from tcp_eqsat.egraph.compile_rules import CompiledRule, compile_rule
 from tcp_eqsat.egraph.deferred import Answers
 from tcp_eqsat.egraph.encode import Encoding, encode
 from tcp_eqsat.egraph.engine import EGraphError, Engine
-from tcp_eqsat.egraph.facts import Facts
+from tcp_eqsat.egraph.loading import Loader
 from tcp_eqsat.egraph.read import read_view
 from tcp_eqsat.egraph.report import Iteration, RuleCounts, SaturationReport, StopReason
-from tcp_eqsat.egraph.schema import constructors, declarations
+from tcp_eqsat.egraph.schema import OPAQUE
 from tcp_eqsat.egraph.stages import Stage
 from tcp_eqsat.egraph.view import EGraphView, program_view
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.program import Function
-from tcp_eqsat.lang.scalars.conversion import conversion
 from tcp_eqsat.lang.tiers import Permissions
-from tcp_eqsat.lang.types import DTYPES
 from tcp_eqsat.rules.rule import Rule
 
 
@@ -55,31 +54,18 @@ def saturate(function: Function, rules: Iterable[Rule], permissions: Permissions
     with clock.part("compile"):
         granted = [each for rule in rules if permissions.granted(rule.needs)
                    for each in compile_rule(rule, strict=strict)]
-        loaded, names = _reachable(granted, encoding.names)
-        can_match = {each.name for each in loaded}
-        idle = tuple(each.name for each in granted if each.name not in can_match)
     try:
         try:
-            view, report = _Run(encoding, loaded, names, budget, clock, strict).result()
+            view, report = _Run(encoding, granted, budget, clock, strict).result()
         except _Overflow:
-            view, report = _Run(encode(function), loaded, names, budget, clock, strict, careful=True).result()
+            view, report = _Run(encode(function), granted, budget, clock, strict, careful=True).result()
     except EGraphError as error:
         if strict:
             raise
         view = program_view(function)
         report = SaturationReport(
             StopReason.FAILED, (), (), (), view.size, view.size, len(view.classes), dict(clock.seconds), str(error))
-    return Saturation(view, replace(report, idle=idle))
-
-
-def _reachable(rules: Sequence[CompiledRule], names: frozenset[str]) -> tuple[list[CompiledRule], frozenset[str]]:
-    """The rules that can match a program with operations called `names`, and all operations that can occur."""
-    while True:
-        found = [rule for rule in rules if rule.requires <= names]
-        wider = names.union(*(rule.provides for rule in found))
-        if wider == names:
-            return found, names
-        names = wider
+    return Saturation(view, report)
 
 
 class _Clock:
@@ -114,36 +100,23 @@ class _Run:
     drops the rule that filled the e-graph.
     """
 
-    def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], names: frozenset[str], budget: Budget,
-                 clock: _Clock, strict: bool, careful: bool = False) -> None:
+    def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], budget: Budget, clock: _Clock,
+                 strict: bool, careful: bool = False) -> None:
         self._encoding = encoding
         self._is_careful = careful
         self._rules = rules
         self._rounds = budget.iterations
         self._clock = clock
-        self._names = tuple(constructors())
         self._matches: Counter[str] = Counter()
         self._added: Counter[str] = Counter()
         self._dropped: set[str] = set()
         self._iterations: list[Iteration] = []
         self._is_cut = False
         self._engine = Engine()
-        facts = Facts(frozenset(fact for each in rules for fact in each.facts), names, encoding)
-        dtypes = encoding.dtypes | {dtype for dtype in DTYPES.values() if conversion(dtype).name in names}
-        with clock.part("load"):
-            self._engine.run([
-                *declarations(), *analyses.declarations(strict=strict), *facts.declarations,
-                *analyses.items(max((facts.items, *(each.items for each in rules)))),
-                *analyses.result_dtypes(dtypes),
-                *analyses.literals(
-                    facts.numbers | {key: value for each in rules for key, value in each.numbers.items()}, dtypes),
-                *(line for each in rules for line in each.commands),
-                *encoding.lines, *analyses.origins(encoding.origins), *facts.lines,
-            ])
         self._decoder = Decoder(self._engine)
-        self._answers = Answers(
-            self._engine, self._decoder, encoding.vocabulary,
-            [*analyses.FOLDS, *facts.tables, *(each.table for each in rules if each.table is not None)])
+        self._answers = Answers(self._engine, self._decoder, encoding.vocabulary)
+        with clock.part("load"):
+            self._loader = Loader(self._engine, self._answers, encoding, strict)
         self._analyse()
         self._before = self._size()
         self._limit = budget.node_limit(self._before)
@@ -153,8 +126,10 @@ class _Run:
         reason = StopReason.NODE_LIMIT if self._before > self._limit else self._stages()
         with self._clock.part("read"):
             view = read_view(self._engine, self._engine.freeze(), self._decoder, self._encoding)
+        possible = [rule for rule in self._rules if self._loader.can_match(rule)]
+        idle = tuple(rule.name for rule in self._rules if not self._loader.can_match(rule))
         return view, SaturationReport(
-            reason, tuple(self._iterations), tuple(map(self._counts, self._rules)), (), self._before, view.size,
+            reason, tuple(self._iterations), tuple(map(self._counts, possible)), idle, self._before, view.size,
             len(view.classes), dict(self._clock.seconds))
 
     def _stages(self) -> StopReason:
@@ -199,12 +174,13 @@ class _Run:
 
     def _mark(self) -> Callable[[], None]:
         """What goes back to the state of now: of egglog, and of what was read from it and named in it."""
-        vocabulary = self._encoding.vocabulary
+        vocabulary, unload = self._encoding.vocabulary, self._loader.mark()
         names, values, requests = len(vocabulary), self._decoder.sizes(), self._answers.sizes()
         self._engine.push()
 
         def undo() -> None:
             self._engine.pop()
+            unload()
             vocabulary.forget(names)
             self._decoder.forget(values)
             self._answers.forget(requests)
@@ -223,22 +199,50 @@ class _Run:
 
     def _group(self, rules: Sequence[CompiledRule], added: Counter[str]) -> bool:
         """Some rules once, and the analyses; whether anything changed. Raises _Overflow."""
-        asking = [rule.asking for rule in rules if rule.asking is not None]
-        with self._clock.part("search"):
-            if asking:
-                self._engine.run_ruleset(f"(seq {' '.join(f'(run {each})' for each in asking)})")
-        self._answer()
-        changed = self._one_by_one(rules, added) if self._is_careful else self._together(rules)
+        self._load(rules)
+        loaded = [rule for rule in rules if self._loader.is_loaded(rule)]
+        asking = [rule.whole.asking for rule in loaded if rule.whole.asking is not None]
+        if asking:
+            with self._clock.part("search"):
+                report = self._engine.run_ruleset(_in_order(asking))
+            if report.updated:
+                self._answer()
+        changed = self._one_by_one(loaded, added) if self._is_careful else self._together(loaded)
         return self._analyse() or changed
+
+    def _load(self, rules: Sequence[CompiledRule]) -> None:
+        """Loads those rules that match something, conditions aside."""
+        with self._clock.part("load"):
+            watched = self._loader.watch(rules)
+        self._analyse_what_is_new()
+        if watched:
+            with self._clock.part("search"):
+                seen = self._engine.run_ruleset(_in_order([rule.watching for rule in watched])).num_matches_per_rule
+            with self._clock.part("load"):
+                self._loader.load([rule for rule in watched if seen.get(rule.watching)])
+            self._analyse_what_is_new()
+
+    def _analyse_what_is_new(self) -> None:
+        """Brings analyses that were loaded up to date."""
+        if not self._loader.is_analysed:
+            self._analyse()
+
+    def _count_matches(self, rules: Iterable[CompiledRule], report: Any) -> None:
+        """Notes which rules matched, and the operations that they added."""
+        for rule in rules:
+            count = report.num_matches_per_rule.get(rule.name, 0)
+            if count:
+                self._matches[rule.name] += count
+                with self._clock.part("load"):
+                    self._loader.add_operations(rule.provides)
 
     def _together(self, rules: Sequence[CompiledRule]) -> bool:
         """The rules once, in one go; whether anything changed. Raises _Overflow."""
         if not rules:
             return False
         with self._clock.part("search"):
-            report = self._engine.run_ruleset(f"(seq {' '.join(f'(run {rule.ruleset})' for rule in rules)})")
-        for rule in rules:
-            self._matches[rule.name] += report.num_matches_per_rule.get(rule.name, 0)
+            report = self._engine.run_ruleset(_in_order([rule.ruleset for rule in rules]))
+        self._count_matches(rules, report)
         if report.updated and self._size() > self._limit:
             raise _Overflow
         self._is_cut = self._clock.is_over
@@ -251,7 +255,7 @@ class _Run:
         for rule in rules:
             with self._clock.part("search"):
                 report = self._engine.run_ruleset(f"(run {rule.ruleset})")
-            self._matches[rule.name] += report.num_matches_per_rule.get(rule.name, 0)
+            self._count_matches((rule,), report)
             if report.updated:
                 changed = True
                 grown = self._size()
@@ -269,8 +273,10 @@ class _Run:
         changed = False
         while True:
             with self._clock.part("analyse"):
-                changed |= self._engine.run_ruleset(f"(saturate (run {analyses.ANALYSE}))").updated
-            if not self._answer():
+                updated = self._engine.run_ruleset(f"(saturate (run {analyses.ANALYSE}))").updated
+            self._loader.is_analysed = True
+            changed |= updated
+            if not updated or not self._answer():
                 return changed
 
     def _answer(self) -> bool:
@@ -282,9 +288,16 @@ class _Run:
     def _size(self) -> int:
         """The number of e-nodes."""
         sizes = self._engine.sizes()
-        return sum(sizes[name] for name in self._names)
+        return sum(sizes.get(name, 0) for name in (OPAQUE.name, *self._loader.constructors))
 
     def _counts(self, rule: CompiledRule) -> RuleCounts:
-        asked, declined = (0, 0) if rule.table is None else self._answers.counts(rule.table)
-        return RuleCounts(rule.name, rule.stage, self._matches[rule.name], asked, declined, self._added[rule.name],
-                          rule.name in self._dropped)
+        loaded = self._loader.is_loaded(rule)
+        table = rule.whole.table if loaded else None
+        asked, declined = (0, 0) if table is None else self._answers.counts(table)
+        return RuleCounts(rule.name, rule.stage, loaded, self._matches[rule.name], asked, declined,
+                          self._added[rule.name], rule.name in self._dropped)
+
+
+def _in_order(rulesets: Iterable[str]) -> str:
+    """The schedule that runs each ruleset once."""
+    return f"(seq {' '.join(f'(run {each})' for each in rulesets)})"

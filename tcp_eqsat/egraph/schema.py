@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tcp_eqsat.egraph.columns import SORTS, Codec, field_codecs
 from tcp_eqsat.lang.op import OPS, Op
 from tcp_eqsat.lang.ops.elementwise import map_op
+from tcp_eqsat.lang.ops.movement import view_op
 from tcp_eqsat.lang.ops.source import constant_op
 from tcp_eqsat.lang.scalar import SCALAR_OPS
 
@@ -79,11 +80,22 @@ def constructors() -> dict[str, Constructor]:
     return {each.name: each for each in found}
 
 
-def declarations() -> list[str]:
-    """Sorts, constructors and the table of the program's own values."""
-    return [
-        *SORTS, "(sort T)", "(sort Tensors (Vec T))",
-        "(sort IntOfInt (UnstableFn (i64) i64))", "(sort DimOfInt (UnstableFn (i64) Dim))",
-        *(each.declaration for each in constructors().values()),
-        "(function original (i64) T :no-merge)",
-    ]
+def constructors_for(name: str) -> tuple[Constructor, ...]:
+    """The constructors of values of the tensor or scalar operation called `name`.
+
+    Known values become views of scalars, so that constants have the constructor of views as well.
+    """
+    if name in SCALAR_OPS:
+        return (MAPS[SCALAR_OPS[name].arity],)
+    op = OPS.get(name)
+    if op is None or op is map_op:
+        return ()
+    return (SCALAR, CONSTANT, constructor_of(view_op)) if op is constant_op else (constructor_of(op),)
+
+
+SORT_DECLARATIONS = (
+    *SORTS, "(sort T)", "(sort Tensors (Vec T))",
+    "(sort IntOfInt (UnstableFn (i64) i64))", "(sort DimOfInt (UnstableFn (i64) Dim))",
+    "(function original (i64) T :no-merge)",
+)
+"""Sorts and the table of the program's own values."""
