@@ -36,6 +36,7 @@ LANG = (
     {"polynomial", "ranges", "size_format", "size_text"},
     {"dims"},
     {"types", "unify", "budget"},
+    {"narrow", "float_format"},
     {"scalar", "builder", "type_text", "binding"},
     {"scalars", "pointful"},
     {"program", "tiers"},

@@ -58,7 +58,7 @@ FOLD_BYTES = 1024
 WARP = 32
 """Threads that run one instruction."""
 ONE_LANE = CpuTarget(
-    name="", features="", vector_bits=1, registers=16, has_fma=True, has_round=True, has_scale=False,
+    name="", features="", vector_bits=1, registers=16, has_fma=True, has_round=True, has_scale=False, has_half=False,
     l1_bytes=48 << 10, l2_bytes=1 << 20)
 """A single thread, as the scheduler of loops sees it."""
 

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.scalar import encode_number
 from tcp_eqsat.lang.types import BOOL, F32, F64, U8, DType
 
 
@@ -27,13 +28,16 @@ class ValueTarget(Protocol):
     def has_round(self) -> bool: ...
     @property
     def has_scale(self) -> bool: ...
+    @property
+    def has_half(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class LLVMValue:
     """An operand in LLVM text: `lanes` elements of `dtype`. `literal` is the number if it is a constant.
 
-    A bool is an i1 per lane (an i8 in memory).
+    A bool is an i1 per lane (an i8 in memory), a float of less than 32 bits the integer of its bits, an integer of
+    less than 8 bits an i8 that holds its bits and zeros.
     """
 
     text: str
@@ -54,7 +58,7 @@ _ELEMENT = {BOOL.name: "i1", F32.name: "float", F64.name: "double"}
 
 def element_type(dtype: DType) -> str:
     """LLVM's name of one lane of `dtype`."""
-    return _ELEMENT.get(dtype.name) or f"i{dtype.bits}"
+    return _ELEMENT.get(dtype.name) or f"i{8 * dtype.bytes}"
 
 
 def memory_type(dtype: DType) -> str:
@@ -71,6 +75,10 @@ def format_constant(value: float | int | bool, dtype: DType) -> str:
     """`value` as LLVM text: floats exactly, rounded to `dtype` once; integers wrapped."""
     if dtype is BOOL:
         return "true" if value else "false"
+    if dtype.bits < 8:
+        return str(int(value) & ((1 << dtype.bits) - 1))
+    if dtype.is_float and dtype.bits < 32:
+        return str(_wrap(int.from_bytes(encode_number(value, dtype), "little"), dtype.bits))
     if dtype.is_float:
         with np.errstate(over="ignore"):
             rounded = float(np.float32(value)) if dtype is F32 else float(value)
@@ -99,6 +107,7 @@ class LLVMText:
         self.lines: list[str] = []
         self.declarations = {} if declarations is None else declarations
         self._numbering: list[dict[tuple[str, DType], LLVMValue]] = [{}]
+        self._wide: dict[str, LLVMValue] = {}  # the f32 of narrow floats that were rounded from it, by their text
         self._next = 0
         self._block: str | None = None  # the block being written, where branches are allowed
 
@@ -159,8 +168,9 @@ class LLVMText:
     @staticmethod
     def mangled(value: LLVMValue) -> str:
         """The suffix that names a value's type in an overloaded intrinsic."""
-        bits = 1 if value.dtype is BOOL else value.dtype.bits
-        element = f"{'f' if value.dtype.is_float else 'i'}{bits}"
+        dtype = value.dtype
+        bits = 1 if dtype is BOOL else 8 * dtype.bytes
+        element = f"{'f' if dtype.is_float and bits >= 32 else 'i'}{bits}"
         return element if value.lanes == 1 else f"v{value.lanes}{element}"
 
     # constants and lanes
@@ -169,6 +179,8 @@ class LLVMText:
         if dtype.is_integer:
             value = _wrap(int(value), dtype.bits)
             value += 0 if dtype.is_signed or value >= 0 else 1 << dtype.bits
+        elif dtype.is_float and dtype.bits < 32:
+            value = float(value)
         return LLVMValue(format_constant(value, dtype), dtype, 1, value)
 
     def splat(self, value: LLVMValue, lanes: int | None = None) -> LLVMValue:

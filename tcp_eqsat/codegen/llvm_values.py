@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tcp_eqsat.codegen.llvm_memory import LLVMMemory
 from tcp_eqsat.codegen.llvm_text import LLVMValue, element_type, format_constant, llvm_type
+from tcp_eqsat.codegen.narrow_floats import narrow, odd_f32, odd_f64, widen
 from tcp_eqsat.codegen.vector_math import FUNCTIONS
 from tcp_eqsat.errors import TypeMismatch, UnknownName, VerificationError
-from tcp_eqsat.lang.types import BOOL, F32, F64, I32, I64, DType, Kind
+from tcp_eqsat.lang.narrow import by_f32, convert_array
+from tcp_eqsat.lang.types import BOOL, F16, F32, F64, I8, I32, I64, U8, DType, Kind, integer_range
 
 _FLOAT_PREDICATE = {
     "equal": "oeq",
@@ -41,9 +45,11 @@ class LLVMBuilder(LLVMMemory):
 
     # arithmetic
 
+    @by_f32
     def add(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         return self._binary("or" if x.dtype is BOOL else _arithmetic("add", x), x, y, True)
 
+    @by_f32
     def subtract(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         return self._binary(_arithmetic("sub", x), x, y)
 
@@ -96,11 +102,13 @@ class LLVMBuilder(LLVMMemory):
         quotient = self.divide(self.convert(x, through), self.convert(y, through))
         return self.convert_in_range(quotient, x.dtype)
 
+    @by_f32
     def negate(self, x: LLVMValue) -> LLVMValue:
         if x.dtype.is_float:
             return self.instruction(f"fneg {x}", x.dtype, x.lanes)
         return self.subtract(self.constant(0, x.dtype), x)
 
+    @by_f32
     def absolute(self, x: LLVMValue) -> LLVMValue:
         if x.dtype.is_float:
             return self.intrinsic("fabs", x)
@@ -175,12 +183,15 @@ class LLVMBuilder(LLVMMemory):
         near = self.subtract(self.add(size, whole), whole)
         return self.copysign(self.select(self.compare("less", size, whole), near, size), x)
 
+    @by_f32
     def copysign(self, magnitude: LLVMValue, sign: LLVMValue) -> LLVMValue:
         return self.intrinsic("copysign", magnitude, sign)
 
     # comparison and choice
 
     def compare(self, direction: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
+        if x.dtype.is_narrow_float:
+            x, y = self.convert(x, F32), self.convert(y, F32)
         x, y = self._level(x, y)
         if x.dtype.is_float:
             text = f"fcmp {_FLOAT_PREDICATE[direction]} {x}, {y.text}"
@@ -232,19 +243,35 @@ class LLVMBuilder(LLVMMemory):
         inside = self.instruction(f"icmp ult {y}, {width.text}", BOOL, y.lanes)
         return self.select(inside, self._binary(opcode, x, y), zero)
 
+    def count_ones(self, x: LLVMValue) -> LLVMValue:
+        return self.intrinsic("ctpop", x)
+
+    def count_leading_zeros(self, x: LLVMValue) -> LLVMValue:
+        return self.intrinsic("ctlz", x, also=("i1 false",))
+
     def bitcast(self, x: LLVMValue, dtype: DType) -> LLVMValue:
         if dtype.bits != x.dtype.bits:
             raise TypeMismatch(f"a bitcast needs equal widths, got {x.dtype} and {dtype}")
         if BOOL in (dtype, x.dtype):
             return self.convert(x, dtype)
         if element_type(dtype) == element_type(x.dtype):
-            return LLVMValue(x.text, dtype, x.lanes, x.literal)
+            literal = x.literal if dtype.is_integer and x.dtype.is_integer else None
+            return LLVMValue(x.text, dtype, x.lanes, literal)
         return self.instruction(f"bitcast {x} to {llvm_type(dtype, x.lanes)}", dtype, x.lanes)
 
     def convert(self, x: LLVMValue, dtype: DType) -> LLVMValue:
         source = x.dtype
         if source == dtype:
             return x
+        if source.bits < 8:
+            return self.convert(self._expanded(x), dtype)
+        if _is_small(source):
+            return self.convert(self._widened(x), dtype)
+        if _is_small(dtype):
+            return self._to_small(x, dtype)
+        if dtype.bits < 8 and not source.is_float:
+            low = self.bitwise_and(self.convert(x, U8), self.constant((1 << dtype.bits) - 1, U8))
+            return LLVMValue(low.text, dtype, low.lanes, x.literal)
         if dtype is BOOL:
             return self.compare("not_equal", x, self.constant(0, source))
         if source.is_float and dtype.is_float:
@@ -259,9 +286,51 @@ class LLVMBuilder(LLVMMemory):
             return self._cast("trunc", x, dtype)
         return LLVMValue(x.text, dtype, x.lanes, x.literal)
 
+    def _expanded(self, x: LLVMValue) -> LLVMValue:
+        """An integer of less than 8 bits in 8 of its kind, whatever stands in the byte above it."""
+        byte = LLVMValue(x.text, I8 if x.dtype.is_signed else U8, x.lanes)
+        if x.literal is not None:
+            return self.splat(self.constant(x.literal, byte.dtype), x.lanes)
+        places = self.constant(8 - x.dtype.bits, byte.dtype)
+        return self.shift_right(self.shift_left(byte, places), places)
+
+    def _widened(self, x: LLVMValue) -> LLVMValue:
+        """A float of less than 32 bits as f32."""
+        known = self._wide.get(x.text)
+        if known is not None:
+            return known
+        if x.literal is not None:
+            rounded = float(convert_array(x.literal, x.dtype).astype(np.float32))
+            return self.splat(self.constant(rounded, F32), x.lanes)
+        if x.dtype == F16 and self.target.has_half:
+            half = self.instruction(f"bitcast {x} to {_half(x.lanes)}", F16, x.lanes)
+            return self._from_half(half)
+        return widen(self, x)
+
+    def _from_half(self, half: LLVMValue) -> LLVMValue:
+        return self.instruction(
+            f"fpext {_half(half.lanes)} {half.text} to {llvm_type(F32, half.lanes)}", F32, half.lanes)
+
+    def _to_small(self, x: LLVMValue, dtype: DType) -> LLVMValue:
+        """A number rounded once to a float of less than 32 bits; the f32 of the result is remembered."""
+        if x.dtype.is_integer and x.dtype.bits > 16:
+            x = self.convert(x, F64) if x.dtype.bits == 32 else odd_f64(self, x)
+        x = odd_f32(self, x) if x.dtype == F64 else self.convert(x, F32)
+        if dtype == F16 and self.target.has_half:
+            half = self.instruction(f"fptrunc {x} to {_half(x.lanes)}", F16, x.lanes)
+            text = f"bitcast {_half(x.lanes)} {half.text} to {llvm_type(F16, x.lanes)}"
+            result, wide = self.instruction(text, F16, x.lanes), self._from_half(half)
+        else:
+            result, found = narrow(self, x, dtype)
+            if found is None:
+                return result
+            wide = found
+        self._wide[result.text] = wide
+        return result
+
     def _saturate(self, x: LLVMValue, dtype: DType) -> LLVMValue:
         """Float to integer. LLVM's own saturating conversion is taken apart lane by lane on x86."""
-        least, most = _integer_range(dtype)
+        least, most = integer_range(dtype)
         low = self.constant(float(least), x.dtype)
         top = _greatest_float(most, x.dtype)
         high = self.constant(top, x.dtype)
@@ -379,11 +448,7 @@ class LLVMBuilder(LLVMMemory):
         if self._block is None:
             raise VerificationError("a branch within an expression needs an outlined function")
         usual = tuple(self.splat(value, condition.lanes) for value in usual)
-        needed = condition.text
-        if condition.lanes > 1:
-            mask = f"i{condition.lanes}"
-            packed = self.instruction(f"bitcast {condition} to {mask}", I64, 1)
-            needed = self.instruction(f"icmp ne {mask} {packed.text}, 0", BOOL, 1).text
+        needed = self._any(condition)
         before, inside, after = self._block, self.fresh("rare")[1:], self.fresh("join")[1:]
         self.line(f"  br i1 {needed}, label %{inside}, label %{after}")
         self.line(f"{inside}:")
@@ -400,6 +465,51 @@ class LLVMBuilder(LLVMMemory):
             for x, y in zip(chosen, usual, strict=True)
         )
 
+    def iterate(
+        self,
+        limit: int,
+        step: Callable[..., tuple[LLVMValue, ...]],
+        *state: LLVMValue,
+    ) -> tuple[LLVMValue, ...]:
+        """`step(*state)` gives a bool, whether to go on, and the next state; at most `limit` (from 1) times.
+
+        A lane keeps the state that its last step gave, whatever other lanes do. It branches, as `where_any`.
+        """
+        if self._block is None:
+            raise VerificationError("a loop within an expression needs an outlined function")
+        start = [self.splat(value, self.lanes) for value in (self.constant(True, BOOL), *state)]
+        before, inside, after = self._block, self.fresh("loop")[1:], self.fresh("done")[1:]
+        count, following = self.fresh("count"), self.fresh("count")
+        self.line(f"  br label %{inside}")
+        self.line(f"{inside}:")
+        place = len(self.lines)
+        going, *kept = (LLVMValue(self.fresh(), value.dtype, value.lanes) for value in start)
+        self._block = inside
+        with self.scope():
+            more, *found = step(*kept)
+            result = [self.select(going, new, old) for new, old in zip(found, kept, strict=True)]
+            next_going = self.bitwise_and(going, more)
+            self.line(f"  {following} = add i32 {count}, 1")
+            within = self.instruction(f"icmp ult i32 {following}, {limit}", BOOL, 1)
+            again = self.bitwise_and(LLVMValue(self._any(next_going), BOOL, 1), within)
+        self.line(f"  br {again}, label %{inside}, label %{after}")
+        self.line(f"{after}:")
+        phis = [f"  {count} = phi i32 [0, %{before}], [{following}, %{self._block}]"]
+        for old, first, last in zip((going, *kept), start, (next_going, *result), strict=True):
+            phis.append(
+                f"  {old.text} = phi {old.type_text} [{first.text}, %{before}], [{last.text}, %{self._block}]"
+            )
+        self.lines[place:place] = phis
+        self._block = after
+        return tuple(result)
+
+    def _any(self, condition: LLVMValue) -> str:
+        """Whether some lane holds, as the text of an i1."""
+        if condition.lanes == 1:
+            return condition.text
+        packed = self.instruction(f"bitcast {condition} to i{condition.lanes}", I64, 1)
+        return self.instruction(f"icmp ne i{condition.lanes} {packed.text}, 0", BOOL, 1).text
+
     def _binary(self, opcode: str, x: LLVMValue, y: LLVMValue, commutative: bool = False) -> LLVMValue:
         if x.dtype != y.dtype:
             raise TypeMismatch(f"{opcode} needs equal dtypes, got {x.dtype} and {y.dtype}")
@@ -413,14 +523,18 @@ def _arithmetic(stem: str, x: LLVMValue) -> str:
     return f"f{stem}" if x.dtype.is_float else stem
 
 
+def _is_small(dtype: DType) -> bool:
+    """Whether values are floats that are kept as bits."""
+    return dtype.is_float and dtype.bits < 32
+
+
+def _half(lanes: int) -> str:
+    """LLVM's type of f16 as a number."""
+    return "half" if lanes == 1 else f"<{lanes} x half>"
+
+
 def _bits_dtype(dtype: DType) -> DType:
     return I32 if dtype.bits == 32 else I64
-
-
-def _integer_range(dtype: DType) -> tuple[int, int]:
-    if dtype.is_signed:
-        return -1 << (dtype.bits - 1), (1 << (dtype.bits - 1)) - 1
-    return 0, (1 << dtype.bits) - 1
 
 
 def _greatest_float(most: int, dtype: DType) -> float:

@@ -28,7 +28,8 @@ class CpuTarget:
 
     `name` and `features` are LLVM's processor name and feature string; `vector_bits` and `registers` describe
     the widest vector registers; `l1_bytes` and `l2_bytes` are the data caches of one core. The flags say what
-    is one instruction: a fused multiply-add, rounding to an integral value, scaling by a power of two.
+    is one instruction: a fused multiply-add, rounding to an integral value, scaling by a power of two, conversion
+    between f16 and f32.
     """
 
     name: str
@@ -38,12 +39,13 @@ class CpuTarget:
     has_fma: bool
     has_round: bool
     has_scale: bool
+    has_half: bool
     l1_bytes: int
     l2_bytes: int
 
     def lanes(self, dtype: DType) -> int:
         """How many elements of `dtype` one vector register holds (at least 1)."""
-        return max(1, self.vector_bits // dtype.bits)
+        return max(1, self.vector_bits // (8 * dtype.bytes))
 
     def __str__(self) -> str:
         return f"{self.name} ({self.vector_bits}-bit vectors)"
@@ -91,6 +93,7 @@ def cpu_target(choice: str = "native") -> CpuTarget:
         has_fma=level != "x86-64",
         has_round=has_round,
         has_scale=wide,
+        has_half=level != "x86-64",
         l1_bytes=_cache_bytes("SC_LEVEL1_DCACHE_SIZE", 32 << 10),
         l2_bytes=_cache_bytes("SC_LEVEL2_CACHE_SIZE", 1 << 20),
     )
@@ -108,6 +111,7 @@ def _generic(machine: str) -> CpuTarget:
         has_fma=fused,
         has_round=machine in ("aarch64", "arm64"),
         has_scale=False,
+        has_half=machine in ("aarch64", "arm64"),
         l1_bytes=_cache_bytes("SC_LEVEL1_DCACHE_SIZE", 32 << 10),
         l2_bytes=_cache_bytes("SC_LEVEL2_CACHE_SIZE", 1 << 20),
     )
@@ -161,7 +165,7 @@ class PtxTarget:
 
     Limits are those that every architecture here has: threads of a block, static shared bytes of a block, bytes of
     a kernel's parameters, blocks of a launch. As a target of scalar code it has fused multiply-adds and rounding to
-    integral values, and no scaling by a power of two.
+    integral values, and no scaling by a power of two; conversions of f16 are written as integer arithmetic.
     """
 
     sm: str
@@ -173,6 +177,7 @@ class PtxTarget:
     has_fma: bool = True
     has_round: bool = True
     has_scale: bool = False
+    has_half: bool = False
 
     @property
     def capability(self) -> int:

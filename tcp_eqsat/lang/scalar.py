@@ -8,7 +8,6 @@ A `ScalarFunction` composes scalar operations over parameters; it is interned, s
 from __future__ import annotations
 
 import functools
-import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -18,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from tcp_eqsat.errors import TypeMismatch, UnknownName
-from tcp_eqsat.lang.types import DType, Kind
+from tcp_eqsat.lang.narrow import by_f32, convert_array, encode_float, in_f32, widened
+from tcp_eqsat.lang.types import DType, Kind, integer_range
 
 Number = bool | int | float
 
@@ -44,6 +44,8 @@ class ScalarOp:
     emit        (builder, *values) -> value
     derivative  (cotangent, *operands) -> one ScalarExpr per operand (None: no contribution), or NOT_DIFFERENTIABLE
     identity    dtype -> the value a reduction by this operation starts from, for associative commutative operations
+    takes_narrow  whether reference and emission take f16 and bf16 as they are; else they compute in f32, and
+                what they give in f32 is rounded to the operands' dtype
     """
 
     name: str
@@ -55,6 +57,7 @@ class ScalarOp:
     doc: str = field(repr=False)
     commutative: bool = False
     identity: Callable[[DType], Number] | None = field(default=None, repr=False)
+    takes_narrow: bool = field(default=False, repr=False)
 
     @property
     def arity(self) -> int:
@@ -76,17 +79,36 @@ def scalar_op(name: str, operands: str, **definition: Any) -> ScalarOp:
         raise ValueError(f"scalar operation {name} is defined twice")
     if not definition["doc"].strip():
         raise ValueError(f"scalar operation {name} has no documentation")
+    if not definition.get("takes_narrow"):
+        definition |= {"reference": in_f32(definition["reference"]), "emit": by_f32(definition["emit"])}
     op = ScalarOp(name, tuple(operands.split()), **definition)
     SCALAR_OPS[name] = op
     return op
 
 
+_FAMILIES: dict[str, Callable[[str], ScalarOp | None]] = {}
+
+
+def scalar_family(pattern: str, find: Callable[[str], ScalarOp | None]) -> None:
+    """Declare operations with numbers in their names, which enter the table when they are first asked for.
+
+    `find` gives the operation called by a name, or None where the name is not one of the family's.
+    """
+    _FAMILIES[pattern] = find
+
+
+def find_scalar_op(name: str) -> ScalarOp | None:
+    """The scalar operation called `name`, or None."""
+    found = SCALAR_OPS.get(name)
+    return found or next(filter(None, (find(name) for find in _FAMILIES.values())), None)
+
+
 def scalar_op_named(name: str) -> ScalarOp:
     """The scalar operation called `name`; raises UnknownName."""
-    try:
-        return SCALAR_OPS[name]
-    except KeyError:
-        raise UnknownName(f"unknown scalar operation {name!r}") from None
+    found = find_scalar_op(name)
+    if found is None:
+        raise UnknownName(f"unknown scalar operation {name!r}")
+    return found
 
 
 class ScalarExpr:
@@ -195,25 +217,24 @@ def parameter(index: int, dtype: DType) -> ScalarParameter:
 def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
     """The bits of `value` in `dtype`; a float is rounded to nearest even, and every NaN is one NaN.
 
-    Raises TypeMismatch for what is no real number, and where an integer does not fit or would be rounded.
+    Raises TypeMismatch for what is no real number, where an integer does not fit or would be rounded, and for a
+    number that a float dtype lacks altogether: an infinity, or what would be one, or 0 in f8e8m0fnu.
     """
+    if isinstance(value, np.generic) and value.dtype.kind == "V":
+        value = widened(np.asarray(value))[()]
     if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
         raise TypeMismatch(f"a number is required, got {type(value).__name__}")
     if dtype.kind is not Kind.FLOAT:
         if isinstance(value, (float, np.floating)) and not float(value).is_integer():
             raise TypeMismatch(f"a literal of dtype {dtype} must be an integer, got {value}")
         number = int(value)
-        info = (0, 1) if dtype.kind is Kind.BOOL else (np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max)
-        if not info[0] <= number <= info[1]:
-            raise TypeMismatch(f"a literal of dtype {dtype} must be in {info[0]}..{info[1]}, got {number}")
-        return np.array(number, dtype.numpy).tobytes()
-    with np.errstate(over="ignore", invalid="ignore"):
-        try:
-            array = np.array(value).astype(dtype.numpy)
-        except OverflowError:
-            array = np.array(math.inf if int(value) > 0 else -math.inf, dtype.numpy)
-    if np.isnan(array):
-        array = np.array(np.nan, dtype.numpy)
+        least, most = integer_range(dtype)
+        if not least <= number <= most:
+            raise TypeMismatch(f"a literal of dtype {dtype} must be in {least}..{most}, got {number}")
+        return convert_array(np.array(number, np.int64 if number < 0 else np.uint64), dtype).tobytes()
+    array = encode_float(value, dtype)
+    if np.isnan(array) and value == value:
+        raise TypeMismatch(f"a literal of dtype {dtype} must be one of its numbers, which {value} is not")
     return array.tobytes()
 
 

@@ -64,6 +64,11 @@ class DType:
         return self.kind in (Kind.INT, Kind.FLOAT, Kind.COMPLEX)
 
     @property
+    def is_differentiable(self) -> bool:
+        """Whether values have cotangents (of the same dtype)."""
+        return self.kind in (Kind.FLOAT, Kind.COMPLEX) and not self.storage_only
+
+    @property
     def is_narrow_float(self) -> bool:
         """Whether arithmetic is done in f32 and rounded to this dtype after each operation: f16, bf16."""
         return self.kind is Kind.FLOAT and self.bits == 16
@@ -100,6 +105,7 @@ _EXTENSIONS: dict[str, str] = {
     **{dtype.name: f"float8_{dtype.name[2:]}" for dtype in FLOAT8},
     **{dtype.name: f"{_PREFIX[dtype.kind]}{dtype.bits}" for dtype in (I2, I4, U2, U4)},
 }
+_FLOAT_EXTENSIONS = frozenset(_EXTENSIONS[dtype.name] for dtype in (BF16, *FLOAT8))
 _NUMPY: dict[str, np.dtype] = {
     dtype.name: np.dtype("bool" if dtype.kind is Kind.BOOL else f"{_PREFIX[dtype.kind]}{dtype.bits}")
     for dtype in NAMED_DTYPES.values() if dtype.name not in _EXTENSIONS
@@ -134,6 +140,20 @@ def dtype_of(array_dtype: np.dtype) -> DType:
     if found is None:
         raise UnknownName(f"NumPy dtype {array_dtype} has no counterpart")
     return found
+
+
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """The least and greatest value of an integer dtype or bool."""
+    if dtype.kind is Kind.BOOL:
+        return 0, 1
+    if dtype.kind is Kind.INT:
+        return -1 << (dtype.bits - 1), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
+
+
+def is_float_array(array: np.ndarray | np.generic) -> bool:
+    """Whether the elements are of a float dtype of ours: NumPy's own `kind` does not tell for those of `ml_dtypes`."""
+    return array.dtype.kind == "f" or (array.dtype.kind == "V" and array.dtype.name in _FLOAT_EXTENSIONS)
 
 
 Shape = tuple[Size, ...]

@@ -41,6 +41,7 @@ where = scalar_op(
     emit=lambda b, c, x, y: b.select(c, x, y),
     derivative=lambda g, c, x, y: (
         None, apply("where", c, g, literal(0, g.dtype)), apply("where", c, literal(0, g.dtype), g)),
+    takes_narrow=True,
     doc="x where the condition holds, else y.",
 )
 isfinite = scalar_op(
@@ -51,4 +52,9 @@ isfinite = scalar_op(
 isnan = scalar_op(
     "isnan", "x", infer=predicate("isnan"), reference=np.isnan,
     emit=lambda b, x: b.compare("not_equal", x, x), derivative=NOT_DIFFERENTIABLE, doc="True where x is NaN.",
+)
+isinf = scalar_op(
+    "isinf", "x", infer=predicate("isinf"), reference=np.isinf,
+    emit=lambda b, x: b.compare("equal", b.absolute(x), b.constant(math.inf, x.dtype)),
+    derivative=NOT_DIFFERENTIABLE, doc="True where x is infinite.",
 )
