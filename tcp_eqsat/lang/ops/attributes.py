@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.program import Region, TensorData
 from tcp_eqsat.lang.scalar import ScalarFunction, ScalarOp
 from tcp_eqsat.lang.types import Shape, TensorType
@@ -108,3 +109,107 @@ class ProjectAttributes:
     """Which result of a node with several."""
 
     index: int
+
+
+# Indexing by values
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxes:
+    """How windows of an operand, at starts that a tensor of indices gives, lie in a tensor of windows.
+
+    window_axes       axes of the tensor of windows that run inside a window, along the operand axes that are neither
+                      in dropped_axes nor in batch_axes; the others number the windows, as those of the indices do
+    dropped_axes      operand axes along which a window has size 1 and no axis of its own
+    batch_axes        operand axes that run along axes of the indices: window n lies at index n
+    index_batch_axes  these axes of the indices
+    start_axes        the operand axis that each component of a start is for; along other axes a window starts at 0
+    component_axis    the axis of the indices along which the components lie; their rank: a start is one number
+    clamped           whether starts are moved so that windows lie inside
+    """
+
+    window_axes: tuple[int, ...]
+    dropped_axes: tuple[int, ...]
+    batch_axes: tuple[int, ...]
+    index_batch_axes: tuple[int, ...]
+    start_axes: tuple[int, ...]
+    component_axis: int
+    clamped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GatherAttributes(WindowAxes):
+    """`sizes` of a window along each operand axis."""
+
+    sizes: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAttributes(WindowAxes):
+    """With k inputs, function n gives result n from the k values that are there and the k updates."""
+
+    functions: tuple[ScalarFunction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicSliceAttributes:
+    sizes: Shape
+
+
+# Along an axis
+
+
+@dataclass(frozen=True, slots=True)
+class CumulativeAttributes:
+    """`function` of two values, from the first index on, or from the last."""
+
+    function: ScalarFunction
+    axis: int
+    reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IfAttributes:
+    """What runs where operand 0 is true, then what runs where it is false.
+
+    The operands after it are captures: the parameters of both regions.
+    """
+
+    regions: tuple[Region, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseAttributes:
+    """Region n runs where operand 0 is n, the last one where it is out of range.
+
+    The operands after it are captures: the parameters of every region.
+    """
+
+    regions: tuple[Region, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhileAttributes:
+    """The first `count` operands are the state, the others captures; both regions have them all as parameters.
+
+    `condition` gives one bool[], `body` the next state.
+    """
+
+    condition: Region
+    body: Region
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanAttributes:
+    """Operands are `carries` values, then `sequences` whose leading axis has size `length`, then captures.
+
+    The parameters of `body` are the carries, a slice of each sequence, the captures; its results the next carries, then
+    slices that are stacked along a new leading axis. With `reverse` steps go from the last slice to the first.
+    """
+
+    body: Region
+    carries: int
+    sequences: int
+    length: Size
+    reverse: bool

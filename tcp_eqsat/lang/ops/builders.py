@@ -198,3 +198,10 @@ def composite(name: str, region: Region, *operands: Node) -> Node:
 
 def project(x: Node, index: int) -> Node:
     return Node.make(op_named("project"), (x,), ProjectAttributes(index))
+
+
+def results_of(x: Node) -> tuple[Node, ...]:
+    """The results of a node one by one: the node itself, or its projections."""
+    if isinstance(x.type, TensorType):
+        return (x,)
+    return tuple(project(x, index) for index in range(len(x.type.items)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.lang.dims import LARGEST, Symbol, format_size, symbols_of
-from tcp_eqsat.lang.op import size_fields
+from tcp_eqsat.lang.op import region_fields, regions_of, size_fields
 from tcp_eqsat.lang.ops.attributes import (
     CompositeAttributes,
     ConstantAttributes,
@@ -23,9 +23,9 @@ from tcp_eqsat.lang.ops.attributes import (
     SliceAttributes,
     ViewAttributes,
 )
-from tcp_eqsat.lang.program import Function, Node, Program, TensorData, walk
+from tcp_eqsat.lang.program import Function, Node, Program, Region, TensorData, walk
 from tcp_eqsat.lang.scalar import ScalarApply, ScalarExpr, ScalarFunction, ScalarLiteral, ScalarParameter
-from tcp_eqsat.lang.text.names import index_name, is_plain, quoted
+from tcp_eqsat.lang.text.names import index_name, is_plain, quoted, region_labels
 from tcp_eqsat.lang.types import DType, TupleType
 
 VERSION = 1
@@ -58,10 +58,10 @@ def write_function(function: Function) -> str:
 def _sizes(node: Node) -> Iterable[Any]:
     types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
     yield from (size for t in types for size in t.shape)
-    if isinstance(node.attributes, CompositeAttributes):
-        for inner in walk(node.attributes.region.results):
+    for region in regions_of(node.attributes):
+        for inner in walk((*region.parameters, *region.results)):
             yield from _sizes(inner)
-    elif node.attributes is not None:
+    if node.attributes is not None:
         for name in size_fields(node.attributes.__class__):
             value = getattr(node.attributes, name)
             yield from value if isinstance(value, tuple) else getattr(value, "shape", (value,))
@@ -119,7 +119,16 @@ def _operation(node: Node, names: _Names, indent: str) -> str:
         return writer(node, node.attributes, operands)
     if isinstance(node.attributes, CompositeAttributes):
         return _composite(node, node.attributes, operands, indent)
-    return f"{node.op.name} {', '.join(operands)}{_generic(node.attributes)}"
+    regions = "".join(f" {label} {_region(region, indent)}" for label, region in _labelled(node.attributes))
+    return f"{node.op.name} {', '.join(operands)}{_generic(node.attributes)}{regions}"
+
+
+def _labelled(attributes: Any) -> Iterable[tuple[str, Region]]:
+    """The regions among attributes, each with the word before it."""
+    regions = regions_of(attributes)
+    labels = [label for _, words in region_labels(attributes.__class__) for label in words or ("branch",) * len(regions)
+              ] if regions else []
+    return zip(labels, regions, strict=True)
 
 
 def _generic(attributes: Any) -> str:
@@ -127,13 +136,17 @@ def _generic(attributes: Any) -> str:
     if attributes is None:
         return ""
     fields = [f"{f.name} = {_value(getattr(attributes, f.name))}" for f in dataclasses.fields(attributes)
-              if f.name != "shape"]
+              if f.name != "shape" and f.name not in region_fields(attributes.__class__)]
     return f" {{{', '.join(fields)}}}" if fields else ""
 
 
 def _value(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, ScalarFunction):
+        return format_function(value)
     return value.name if hasattr(value, "name") else format_size(value)
 
 
@@ -185,14 +198,16 @@ _FORMS: dict[type, Callable[[Node, Any, list[str]], str]] = {
 
 
 def _composite(node: Node, attributes: CompositeAttributes, operands: list[str], indent: str) -> str:
-    region = attributes.region
+    return f"composite @{quoted(attributes.name)} {', '.join(operands)} {_region(attributes.region, indent)}"
+
+
+def _region(region: Region, indent: str) -> str:
+    """`(parameters) { ... return results }`."""
     names = _Names(region.parameters, {})
     parameters = ", ".join(f"{names[x]}: {x.type}" for x in region.parameters)
     body = _body(walk((*region.parameters, *region.results)), set(region.parameters), names, indent + "  ")
     returned = ", ".join(names[x] for x in region.results)
-    lines = [f"composite @{quoted(attributes.name)} {', '.join(operands)} ({parameters}) {{", *body,
-             f"{indent}  return {returned}", f"{indent}}}"]
-    return "\n".join(lines)
+    return "\n".join([f"({parameters}) {{", *body, f"{indent}  return {returned}", f"{indent}}}"])
 
 
 # Numbers and scalar functions

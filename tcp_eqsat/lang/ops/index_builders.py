@@ -1,0 +1,112 @@
+"""Constructors of nodes that index by values: gather, scatter, dynamic slices, take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.op import op_named
+from tcp_eqsat.lang.ops.attributes import DynamicSliceAttributes, GatherAttributes, ScatterAttributes, WindowAxes
+from tcp_eqsat.lang.ops.builders import composite, parameter, results_of
+from tcp_eqsat.lang.program import Node, Region
+from tcp_eqsat.lang.scalar import (
+    ScalarApply,
+    ScalarExpr,
+    ScalarFunction,
+    ScalarParameter,
+    apply,
+    function_of,
+    scalar_op_named,
+)
+from tcp_eqsat.lang.scalar import parameter as scalar_parameter
+from tcp_eqsat.lang.types import DType, Shape
+
+# Functions that combine a value with an update
+
+
+def adding(dtype: DType) -> ScalarFunction:
+    """(value, update) -> their sum."""
+    return function_of(scalar_op_named("add"), dtype, dtype)
+
+
+def replacing(dtype: DType) -> ScalarFunction:
+    """(value, update) -> the update."""
+    return ScalarFunction((dtype, dtype), scalar_parameter(1, dtype))
+
+
+def renumbered(function: ScalarFunction, numbers: Sequence[int], parameters: tuple[DType, ...]) -> ScalarFunction:
+    """A function of more parameters: its own n-th is number numbers[n] of `parameters`."""
+    known: dict[ScalarExpr, ScalarExpr] = {}
+    for expr in function.walk():
+        match expr:
+            case ScalarParameter():
+                known[expr] = scalar_parameter(numbers[expr.index], expr.dtype)
+            case ScalarApply():
+                known[expr] = apply(expr.op, *(known[x] for x in expr.arguments))
+            case _:
+                known[expr] = expr
+    return ScalarFunction(parameters, known[function.result])
+
+
+# Nodes
+
+
+def _window_fields(axes: WindowAxes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...],
+                                              tuple[int, ...], int, bool]:
+    return (axes.window_axes, axes.dropped_axes, axes.batch_axes, axes.index_batch_axes, axes.start_axes,
+            axes.component_axis, axes.clamped)
+
+
+def gather(x: Node, indices: Node, axes: WindowAxes, sizes: Shape) -> Node:
+    """Windows of `x`, of `sizes` along its axes, at the starts that `indices` give."""
+    return Node.make(op_named("gather"), (x, indices), GatherAttributes(*_window_fields(axes), sizes))
+
+
+def scatter(inputs: Sequence[Node], indices: Node, updates: Sequence[Node], axes: WindowAxes,
+            functions: Sequence[ScalarFunction]) -> tuple[Node, ...]:
+    """The inputs with windows of updates combined into them at the starts that `indices` give."""
+    attributes = ScatterAttributes(*_window_fields(axes), tuple(functions))
+    return results_of(Node.make(op_named("scatter"), (*inputs, indices, *updates), attributes))
+
+
+def dynamic_slice(x: Node, starts: Sequence[Node], sizes: Shape) -> Node:
+    """The window of `sizes` at `starts`, integers of rank 0, which are clamped."""
+    return Node.make(op_named("dynamic_slice"), (x, *starts), DynamicSliceAttributes(sizes))
+
+
+def dynamic_update_slice(x: Node, update: Node, starts: Sequence[Node]) -> Node:
+    """`x` with `update` in place of the window at `starts`, integers of rank 0, which are clamped."""
+    return Node.make(op_named("dynamic_update_slice"), (x, update, *starts))
+
+
+def take(x: Node, indices: Node, axis: int, *, clamped: bool = True) -> Node:
+    """x[..., indices, ...]: the axes of the indices stand in place of `axis`.
+
+    Indices outside are clamped, or give 0.
+    """
+    rank = len(x.shape)
+    if not 0 <= axis < rank:
+        raise TypeMismatch(f"take requires an axis of {x.type}, got {axis}")
+    inside = (*range(axis), *range(axis + len(indices.shape), rank - 1 + len(indices.shape)))
+    axes = WindowAxes(inside, (axis,), (), (), (axis,), len(indices.shape), clamped)
+    return gather(x, indices, axes, tuple(1 if a == axis else size for a, size in enumerate(x.shape)))
+
+
+def take_along_axis(x: Node, indices: Node, axis: int, *, clamped: bool = True) -> Node:
+    """result[..., i, ...] = x[..., indices[..., i, ...], ...]; the other axes have equal sizes.
+
+    Indices outside are clamped, or give 0.
+    """
+    rank = len(x.shape)
+    if not 0 <= axis < rank or len(indices.shape) != rank:
+        raise TypeMismatch(f"take_along_axis requires indices of the rank of {x.type} and an axis of it, got "
+                           f"{indices.type} and {axis}")
+    others = tuple(a for a in range(rank) if a != axis)
+    axes = WindowAxes((), (axis,), others, others, (axis,), rank, clamped)
+    return gather(x, indices, axes, (1,) * rank)
+
+
+def embedding(table: Node, indices: Node) -> Node:
+    """Rows of a table: table[indices], as a composite. Indices outside are clamped."""
+    parameters = (parameter("table", 0, table.tensor_type), parameter("indices", 1, indices.tensor_type))
+    return composite("embedding", Region(parameters, (take(*parameters, 0),)), table, indices)
