@@ -381,7 +381,7 @@ U = "tensor<?x3xf32>"
     (f'%r = "xla_hlo.compare"(%x, %x) {{comparison_direction = "QQ"}} : ({U}, {U}) -> tensor<?x3xi1>',
      VerificationError, 8, "got 'QQ'"),
     ("%r = xla_hlo.constant dense<[1.0, 2.0]> : tensor<3xf32>", ParseError, 31, "requires 3 elements"),
-    ("%r = xla_hlo.constant dense<1.0> : tensor<bf16>", TypeMismatch, 31, "bf16 is not supported"),
+    ("%r = xla_hlo.constant dense<1.0> : tensor<tf32>", TypeMismatch, 31, "tf32 is not supported"),
     ('%r = "xla_hlo.broadcast"(%v) {broadcast_sizes = dense<-1> : tensor<1xi64>} : '
      "(tensor<4xf32>) -> tensor<4xf32>", TypeMismatch, 8, "gives rank 2, the text states rank 1"),
     (f'%r = "xla_hlo.slice"(%x) {{start_indices = dense<[0, 2]> : tensor<2xi64>, limit_indices = dense<[0, 9]> : '
@@ -419,7 +419,7 @@ def test_refused_reductions(body, place, message):
     ("func @f(%x: tensor<2xf32>) -> tensor<3xf32> { return %x : tensor<2xf32> }", TypeMismatch, (1, 54),
      "%x is f32[2], the function states f32[3]"),
     ("func @f(%x: f32) -> f32 { return %x : f32 }", TypeMismatch, (1, 9), "a tensor type is required, got f32"),
-    ("func @f(%x: tensor<2xbf16>) { return }", TypeMismatch, (1, 9), "bf16 is not supported"),
+    ("func @f(%x: tensor<2xtf32>) { return }", TypeMismatch, (1, 9), "tf32 is not supported"),
     ("func @f(tensor<f32>) { return }", VerificationError, (1, 9), "requires names for its arguments"),
     ("func @f() { return }\nfunc @f() { return }", VerificationError, (2, 1), "'f' is defined twice"),
     ("func @f(%v: tensor<f32>) {\n  %0 = flow.variable.load @v : tensor<f32>\n  return\n}", VerificationError, (2, 8),

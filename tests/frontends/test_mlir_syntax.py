@@ -15,12 +15,14 @@ from tcp_eqsat.frontends.mlir.literals import decode, integers
 from tcp_eqsat.frontends.mlir.parser import Parser
 from tcp_eqsat.frontends.mlir.tree import (
     UNIT,
+    ComplexType,
     Dense,
     ElementType,
     FunctionType,
     Number,
     OpaqueAttribute,
     OpaqueType,
+    QuantizedType,
     Symbol,
     SyntaxOp,
     TensorText,
@@ -109,10 +111,11 @@ def test_regions_blocks_and_functions():
     ("tensor<*xf32>", None),
     ("tensor<2x?xf32>", TensorText((2, None), F32)),
     ("tensor<2xf32, #enc<a, b>>", TensorText((2,), F32, "#enc<a, b>")),
-    ("tensor<2xcomplex<f32>>", TensorText((2,), OpaqueType("complex", "f32"))),
+    ("tensor<2xcomplex<f32>>", TensorText((2,), ComplexType(F32))),
     ("(f32) -> i64", FunctionType((F32,), (I64,))),
     ("!shape.ranked_shape<?x5xindex>", OpaqueType("shape.ranked_shape", "?x5xindex")),
-    ("!quant.uniform<i8:f32, 0.1:-30>", OpaqueType("quant.uniform", "i8:f32, 0.1:-30")),
+    ("!quant.uniform<i8:f32, 0.1:-30>", QuantizedType(
+        ElementType("i8"), (-128, 127), F32, None, (0.1,), (-30,), "!quant.uniform<i8:f32, 0.1:-30>")),
 ])
 def test_attributes(text, expected):
     if expected is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tcp_eqsat.errors import ParseError, TcpError
 from tcp_eqsat.frontends.mlir.cursor import NAME, Cursor, width
 from tcp_eqsat.frontends.mlir.lexer import Source
@@ -10,19 +12,25 @@ from tcp_eqsat.frontends.mlir.tree import (
     Attribute,
     Dense,
     DenseArray,
+    DenseResource,
     ElementType,
     FunctionType,
     Number,
     OpaqueAttribute,
+    OpaqueType,
     Symbol,
     SyntaxType,
     TensorText,
 )
 from tcp_eqsat.frontends.mlir.types import ELEMENT, parse_type
 
+_BYTES = TensorText((), ElementType("i8"))
 _DIGITS = frozenset("0123456789")
 _TYPES = ("tensor<", "vector<", "memref<", "complex<", "tuple<")
-_KEPT_AS_TEXT = ("affine_map<", "affine_set<", "dense_resource<", "sparse<", "opaque<", "strided<")
+_KEPT_AS_TEXT = ("affine_map<", "affine_set<", "sparse<", "opaque<", "strided<")
+_TYPED = ("sparse<", "opaque<")
+_ALIAS = re.compile(r"![A-Za-z_][\w$]*+(?![\w$.<])", re.ASCII)
+_LONGEST_TYPE = 100_000
 _OPEN = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -33,6 +41,8 @@ class AttributeParser(Cursor):
         super().__init__(source)
         self._attribute_aliases: dict[str, Attribute] = {}
         self._type_aliases: dict[str, SyntaxType] = {}
+        self.resources: dict[str, Dense] = {}
+        """The blobs at the end of the text, by key, as literals without a type of their own."""
 
     def _refuse_unclosed(self) -> None:
         """A word and its balanced `<...>` are one token; the bracket stands alone where it is not
@@ -53,12 +63,22 @@ class AttributeParser(Cursor):
             return self._type_aliases[token]
         if token[:1].isalpha() or token[:1] == "!":
             try:
-                result = parse_type(token)
+                result = parse_type(self._without_aliases(token))
             except TcpError as error:
                 raise error.at(self.source.location(self.offset, width(token))) from None
             self.index += 1
             return result
         raise self.error("expected a type")
+
+    def _without_aliases(self, text: str) -> str:
+        """The text of a type with the names of types in it spelt out."""
+        if "!" not in text or not self._type_aliases:
+            return text
+        aliases = self._type_aliases
+        result = _ALIAS.sub(lambda name: str(aliases.get(name[0], name[0])), text)
+        if len(result) > _LONGEST_TYPE:
+            raise self.error(f"expected a type of at most {_LONGEST_TYPE} characters")
+        return result
 
     def types(self) -> tuple[SyntaxType, ...]:
         """`T, T` (at least one)."""
@@ -138,6 +158,9 @@ class AttributeParser(Cursor):
         if token.startswith("dense<"):
             self.index += 1
             return self._dense(token, offset)
+        if token.startswith("dense_resource<"):
+            self.index += 1
+            return self._dense_resource(token, offset)
         if token in ("true", "false"):
             self.index += 1
             return token == "true"
@@ -153,21 +176,32 @@ class AttributeParser(Cursor):
             return self.type()
         if token.startswith(_KEPT_AS_TEXT):
             self.index += 1
-            if self.accept(":"):
+            if token.startswith(_TYPED) and self.accept(":"):
                 self.type()
             return OpaqueAttribute(token, offset)
         raise self.error("expected an attribute")
 
     def _dense(self, token: str, offset: int) -> Dense:
+        return Dense(token[6:-1], self._literal_type(), offset + 6)
+
+    def _dense_resource(self, token: str, offset: int) -> DenseResource:
+        key = token[15:-1].strip()
+        if key[:1] == '"' and len(key) > 1:
+            key = self.unquoted(key, offset + 15)
+        return DenseResource(key, self._literal_type(), offset + 15)
+
+    def _literal_type(self) -> TensorText:
         self.expect(":", "and a type after a dense literal")
         start = self.offset
         stated = self.type()
+        if isinstance(stated, OpaqueType) and stated.name == "vector":
+            stated = parse_type(f"tensor<{stated.body}>")
         if not isinstance(stated, TensorText) or None in stated.shape:
             raise ParseError(
                 f"a dense literal requires a tensor type with known sizes, got {stated}",
                 self.source.location(start, width(self.tokens[self.index - 1])),
             )
-        return Dense(token[6:-1], stated, offset + 6)
+        return stated
 
     def _dense_array(self, token: str, offset: int) -> DenseArray:
         element, _, values = token[6:-1].partition(":")
@@ -191,6 +225,71 @@ class AttributeParser(Cursor):
             self.index -= 1
             raise self.error("expected an attribute that is defined before")
         return OpaqueAttribute(token, offset)
+
+    def structure(self, end: str) -> dict[str, Attribute]:
+        """`a = 1, b = [2], c = word, d = <e = 3>` up to the token `end`, moving past that: the body of
+        an attribute as dialects spell them."""
+        with self.nested():
+            result: dict[str, Attribute] = {}
+            while not self.accept(end):
+                if result:
+                    self.expect(",", "between the parts of an attribute")
+                key = self.token
+                if not NAME.match(key) or key in result:
+                    raise self.error("expected the name of another part")
+                self.index += 1
+                if self.accept("="):
+                    result[key] = self._part()
+                else:
+                    result[key] = UNIT
+            return result
+
+    def _part(self) -> Attribute:
+        if self.accept("<"):
+            return self.structure(">")
+        token = self.token
+        if NAME.match(token) and not ELEMENT.match(token) and token not in ("true", "false", "loc"):
+            self.index += 1
+            return token
+        return self.attribute()
+
+    def bare(self) -> Attribute:
+        """A number, string, word, list of them or `<...>`, without a type: what stands before `: type`
+        in an operation's own form."""
+        token, offset = self.token, self.offset
+        if token == "[":
+            with self.nested():
+                self.index += 1
+                items: list[Attribute] = []
+                while not self.accept("]"):
+                    if items:
+                        self.expect(",", "between the elements of a list")
+                    items.append(self.bare())
+                return tuple(items)
+        if token[:1] in _DIGITS or (token[:1] == "-" and token[1:2] in _DIGITS):
+            self.index += 1
+            return Number(token, None, offset)
+        if token[:1] == '"' and len(token) > 1:
+            self.index += 1
+            return self.unquoted(token, offset)
+        if token in ("true", "false"):
+            self.index += 1
+            return token == "true"
+        return self._part()
+
+    def number_without_type(self) -> Number:
+        found = self.bare()
+        if not isinstance(found, Number):
+            self.index -= 1
+            raise self.error("expected a number")
+        return found
+
+    def word(self, what: str) -> str:
+        token = self.token
+        if not NAME.match(token):
+            raise self.error(f"expected {what}")
+        self.index += 1
+        return token
 
     def _array(self) -> tuple[Attribute, ...]:
         with self.nested():
@@ -242,6 +341,38 @@ class AttributeParser(Cursor):
             if not closing:
                 return self.starts[self.index - 1] + 1
 
+    def resource_section(self) -> bool:
+        """`{-# dialect_resources: { builtin: { key: "0x..." } } #-}` at the end of a text."""
+        if self.token != "{" or self.tokens[self.index + 1 : self.index + 3] != ["-", "#"]:
+            return False
+        self.index += 3
+        self._entries()
+        self.expect("#", "after the resources")
+        self.expect("-", "after the resources")
+        self.expect("}", "after the resources")
+        return True
+
+    def _entries(self) -> None:
+        """`key: { ... }, key: "blob"`; blobs are kept by their keys."""
+        with self.nested():
+            while self.token not in ("}", "#"):
+                key = self.token
+                if not NAME.match(key) and key[:1] != '"':
+                    raise self.error("expected the key of a resource")
+                key = self.unquoted(key, self.offset) if key[:1] == '"' else key
+                self.index += 1
+                self.expect(":", "after the key of a resource")
+                if self.accept("{"):
+                    self._entries()
+                    self.expect("}", "after resources")
+                elif self.token[:1] == '"':
+                    self.resources[key] = Dense(self.token, _BYTES, self.offset)
+                    self.index += 1
+                else:
+                    raise self.error("expected a resource ('{' or a string)")
+                if not self.accept(","):
+                    return
+
     def alias_definition(self) -> bool:
         """`#name = attribute` or `!name = type` at the top of a text."""
         token = self.token
@@ -253,3 +384,31 @@ class AttributeParser(Cursor):
         else:
             self._type_aliases[token] = self.type()
         return True
+
+
+_STRUCTURE = re.compile(r"#?+[\w$.]*+<(.*)>\Z", re.ASCII | re.DOTALL)
+_WORD = re.compile(r"#[\w$.]++<(?:\w++\s++)?+([\w]++)>\Z", re.ASCII)
+
+
+def fields(attribute: Attribute, source: Source) -> dict[str, Attribute]:
+    """The parts of `#dialect.name<a = 1, b = [2]>`, or a dictionary itself. Raises ParseError at the
+    attribute."""
+    if isinstance(attribute, dict):
+        return attribute
+    if isinstance(attribute, OpaqueAttribute):
+        match = _STRUCTURE.match(attribute.text)
+        if match is not None:
+            try:
+                return AttributeParser(Source(match[1], source.file)).structure("")
+            except TcpError as error:
+                where = source.location(attribute.offset, width(attribute.text))
+                raise ParseError(error.message, where) from None
+    raise ParseError("expected an attribute with named parts", None)
+
+
+def word_of(attribute: Attribute) -> str | None:
+    """The word of `"word"`, `#dialect<kind word>`, `#dialect.kind<word>`; None of anything else."""
+    if isinstance(attribute, str):
+        return attribute
+    match = _WORD.match(attribute.text) if isinstance(attribute, OpaqueAttribute) else None
+    return match[1] if match else None

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tcp_eqsat.frontends.mlir.literals import NUMPY_DTYPES
+from tcp_eqsat.frontends.mlir.elements import element_text
 from tcp_eqsat.lang.program import TensorData
-from tcp_eqsat.lang.types import DType, Shape, TensorType
+from tcp_eqsat.lang.types import Shape, TensorType, dtype_of
 
 _MOST_NUMBERS = 64
 """Elements of a constant that is spelt as numbers; larger ones are spelt as bytes."""
-
-
-def element_text(dtype: DType) -> str:
-    """`f32`, `i64`, `ui8`, `i1`."""
-    return next(name for name, known in NUMPY_DTYPES.items() if known == dtype.numpy)
 
 
 def type_text(type_: TensorType) -> str:
@@ -57,13 +52,13 @@ def _nested_text(array: np.ndarray) -> str:
 def _number_text(element: np.ndarray) -> str:
     """An array of rank 0. Floats in as many digits as they need, by their bits where no digits
     do."""
-    dtype = element.dtype
-    if dtype.kind == "b":
-        return str(bool(element)).lower()
-    if dtype.kind != "f":
-        return str(int(element))
+    dtype = dtype_of(element.dtype)
+    if dtype.is_complex:
+        return f"({_number_text(element.real)}, {_number_text(element.imag)})"
+    if not dtype.is_float:
+        return str(bool(element)).lower() if element.dtype.kind == "b" else str(int(element))
     for digits in (6, 9, 17):
         text = f"{float(element):.{digits}e}"
-        if np.isfinite(element) and np.array(float(text), dtype).tobytes() == element.tobytes():
+        if np.isfinite(float(element)) and np.float64(text).astype(dtype.numpy).tobytes() == element.tobytes():
             return text
-    return f"0x{int(element.view(f'u{dtype.itemsize}')):0{2 * dtype.itemsize}X}"
+    return f"0x{int(element.view(f'u{dtype.bytes}')):0{2 * dtype.bytes}X}"

@@ -1,5 +1,5 @@
-"""How operations are spelt without quotes: a table from names to forms, each put together from
-steps.
+"""How the operations of the TCP dialect and of MLIR's small dialects are spelt without quotes, and
+the table of all forms.
 
 A key is a whole name or `dialect.*` for the operations of a dialect that have no entry of their
 own. The written name is kept; what it means is decided by the lowering.
@@ -9,169 +9,217 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tcp_eqsat.errors import ParseError
-from tcp_eqsat.frontends.mlir.parser import Draft, Form, Parser
-from tcp_eqsat.frontends.mlir.tree import (
-    Argument,
-    FunctionType,
-    Reference,
-    SyntaxType,
+from tcp_eqsat.frontends.mlir.form_steps import (
+    attributes,
+    conversion,
+    function,
+    in_parentheses,
+    keyword_attributes,
+    module,
+    named,
+    operand_type,
+    operand_types,
+    operands,
+    pairwise_types,
+    result_type,
+    sequence,
+    signature,
+    symbol,
+    text,
+    value,
+    word,
 )
+from tcp_eqsat.frontends.mlir.forms_hlo import (
+    CALL,
+    CHECK_FORMS,
+    CHLO_FORMS,
+    ELEMENTWISE,
+    HLO_FORMS,
+    INTERPRETER_FORMS,
+    RETURN,
+)
+from tcp_eqsat.frontends.mlir.parser import Draft, Form, Parser
+from tcp_eqsat.frontends.mlir.tree import ElementType, Number, OpaqueType
 
 
-def sequence(*steps: Form) -> Form:
-    """The steps one after the other."""
-
-    def form(parser: Parser, draft: Draft) -> None:
-        for step in steps:
-            step(parser, draft)
-
-    return form
+# The TCP dialect
 
 
-def operands(parser: Parser, draft: Draft) -> None:
-    """`%a, %b`, or nothing."""
-    if parser.token[:1] == "%":
-        parser.operands(draft)
-
-
-def attributes(parser: Parser, draft: Draft) -> None:
-    """`{a = 1}`, or nothing."""
-    if parser.token == "{":
-        draft.attributes.update(parser.attribute_dict())
-
-
-def symbol(key: str) -> Form:
-    """`@name`, kept as attribute `key`."""
-
-    def step(parser: Parser, draft: Draft) -> None:
-        draft.attributes[key] = parser.symbol()
-
-    return step
-
-
-def value(parser: Parser, draft: Draft) -> None:
-    """An attribute with its type, `dense<1.0> : tensor<f32>`, which is the result's type."""
-    start = parser.offset
-    literal = parser.attribute()
-    draft.attributes["value"] = literal
-    stated = getattr(literal, "type", None)
-    if stated is None:
-        raise ParseError(
-            "a constant requires a literal with its type", parser.source.location(start)
-        )
-    draft.result_types = (stated,)
-
-
-def signature(parser: Parser, draft: Draft) -> None:
-    """`: T` for all operands and the result, or `: T, T -> T`, or `: (T, T) -> T`."""
-    parser.expect(":", "before the operation's type")
-    stated = parser.types()
-    if parser.accept("->"):
-        draft.operand_types = stated
-        draft.result_types = parser.parenthesised_types() if parser.token == "(" else parser.types()
-        return
-    if len(stated) != 1:
-        raise parser.error("expected '->' and the result's type")
-    if isinstance(stated[0], FunctionType):
-        draft.operand_types, draft.result_types = stated[0].inputs, stated[0].results
-    else:
-        draft.operand_types = stated * len(draft.operands)
-        draft.result_types = stated
-
-
-def operand_types(parser: Parser, draft: Draft) -> None:
-    """`: T, T`, one for each operand; nothing when there are none."""
-    if draft.operands or parser.token == ":":
-        parser.expect(":", "before the types of the operands")
-        start = parser.offset
-        draft.operand_types = parser.types()
-        if len(draft.operand_types) != len(draft.operands):
-            raise ParseError(
-                f"{len(draft.operands)} operands have {len(draft.operand_types)} types",
-                parser.source.location(start),
-            )
-
-
-def result_type(parser: Parser, draft: Draft) -> None:
-    """`: T`."""
-    parser.expect(":", "before the result's type")
-    draft.result_types = (parser.type(),)
-
-
-def function(parser: Parser, draft: Draft) -> None:
-    """`[private] @name(%a: T {...}, ...) -> (T {...}, ...) attributes {...} { body }`."""
-    if parser.token in ("public", "private", "nested"):
-        draft.attributes["sym_visibility"] = parser.take()
-    draft.attributes["sym_name"] = parser.symbol()
-    arguments = _arguments(parser)
-    results = _results(parser) if parser.accept("->") else ()
-    draft.attributes["function_type"] = FunctionType(
-        tuple(type_ for _, type_ in arguments), results
-    )
-    if parser.accept("attributes"):
-        draft.attributes.update(parser.attribute_dict())
-    if parser.token == "{":
-        draft.regions.append(parser.region(arguments))
-
-
-def _arguments(parser: Parser) -> tuple[Argument, ...]:
-    """The arguments, or types only (a declaration), which have empty names."""
-    parser.expect("(", "before a function's arguments")
-    arguments: list[Argument] = []
-    named = parser.token[:1] == "%"
-    while not parser.accept(")"):
-        if arguments:
-            parser.expect(",", "between arguments")
-        name = parser.value_name("an argument") if named else Reference("", parser.offset)
-        if named:
-            parser.expect(":", "before an argument's type")
-        arguments.append(Argument(name, parser.type()))
-        if parser.token == "{":
-            parser.attribute_dict()
-        if parser.token == "loc":
-            parser.location_attribute()
-    return tuple(arguments)
-
-
-def _results(parser: Parser) -> tuple[SyntaxType, ...]:
-    if parser.token != "(":
-        return (parser.type(),)
-    parser.take()
-    results: list[SyntaxType] = []
-    while not parser.accept(")"):
-        if results:
-            parser.expect(",", "between results")
-        results.append(parser.type())
-        if parser.token == "{":
-            parser.attribute_dict()
-    return tuple(results)
-
-
-def module(parser: Parser, draft: Draft) -> None:
-    """`@name attributes {...} { operations }`, the name and the attributes optional."""
-    if parser.token[:1] == "@":
-        draft.attributes["sym_name"] = parser.symbol()
-    if parser.accept("attributes"):
-        draft.attributes.update(parser.attribute_dict())
+def _region(parser: Parser, draft: Draft) -> None:
     draft.regions.append(parser.region())
 
 
-ELEMENTWISE = sequence(operands, attributes, signature)
-CONSTANT = sequence(attributes, value)
-RETURN = sequence(operands, attributes, operand_types)
+def _bind(parser: Parser, draft: Draft) -> None:
+    """`%x, [%s0, %s1], affine_map<()[s0, s1] -> (s0, s1)> : T`."""
+    operands(parser, draft)
+    parser.expect(",", "and the symbols of a shape")
+    parser.expect("[", "before the symbols of a shape")
+    operands(parser, draft)
+    parser.expect("]", "after the symbols of a shape")
+    parser.expect(",", "and the map of a shape")
+    draft.attributes["shape_expressions"] = parser.attribute()
+    attributes(parser, draft)
+    parser.expect(":", "before the operand's type")
+    draft.operand_types = (parser.type(),)
+
+
+def _slice(parser: Parser, draft: Draft) -> None:
+    """`%x starts (%a) sizes (%b) strides (%c) {attributes} : T -> T`."""
+    operands(parser, draft)
+    for part in ("starts", "sizes", "strides"):
+        parser.expect(part, "of a slice")
+        before = len(draft.operands)
+        in_parentheses(parser, draft)
+        count = len(draft.operands) - before
+        draft.attributes[part] = Number(str(count), ElementType("i64"), parser.offset)
+    attributes(parser, draft)
+    parser.expect(":", "before the operation's type")
+    stated = (parser.type(),)
+    parser.expect("->", "and the result's type")
+    draft.operand_types, draft.result_types = stated, (parser.type(),)
+
+
+def _custom_op(parser: Parser, draft: Draft) -> None:
+    """`("name") %a, %b {attributes} : T, T -> T`."""
+    parser.expect("(", "before the name of a custom operation")
+    text("op_name")(parser, draft)
+    parser.expect(")", "after the name of a custom operation")
+    operands(parser, draft)
+    attributes(parser, draft)
+    signature(parser, draft)
+
+
+TCP_FORMS: Mapping[str, Form] = {
+    "*": ELEMENTWISE,
+    "bind_symbolic_shape": _bind,
+    "const": sequence(attributes, result_type),
+    "custom_op": _custom_op,
+    "group": sequence(keyword_attributes, _region, result_type),
+    "isolated_group": sequence(operands, keyword_attributes, _region, signature),
+    "slice": _slice,
+    "symbolic_int": sequence(text("symbol_name"), attributes, result_type),
+    "yield": RETURN,
+}
+
+
+# Small dialects
+
+
+def _constant(parser: Parser, draft: Draft) -> None:
+    """`{attributes} 5 : index`, `dense<1> : T`, `true`."""
+    attributes(parser, draft)
+    if parser.token in ("true", "false"):
+        draft.attributes["value"] = parser.attribute()
+        draft.result_types = (ElementType("i1"),)
+        if parser.accept(":"):
+            parser.type()
+        return
+    value(parser, draft)
+
+
+def _extract(parser: Parser, draft: Draft) -> None:
+    """`%x[%i, %j] : T`."""
+    operands(parser, draft)
+    parser.expect("[", "before the indices")
+    operands(parser, draft)
+    parser.expect("]", "after the indices")
+    attributes(parser, draft)
+    operand_type(parser, draft)
+    stated = getattr(draft.operand_types[0], "element", None)
+    draft.result_types = () if stated is None else (stated,)
+
+
+def _dim(parser: Parser, draft: Draft) -> None:
+    """`%x, %axis : T`; the result is an index."""
+    ELEMENT_OPERAND(parser, draft)
+    draft.operand_types = draft.operand_types[:1]
+    draft.result_types = (ElementType("index"),)
+
+
+ELEMENT_OPERAND = sequence(operands, attributes, operand_type)
+
+
+def _compare(parser: Parser, draft: Draft) -> None:
+    """`slt, %a, %b : T`; the result has truth values."""
+    sequence(word("predicate"), operands, attributes, operand_type)(parser, draft)
+    draft.operand_types = draft.operand_types * len(draft.operands)
+    draft.result_types = (ElementType("i1"),)
+
+
+def _witness(parser: Parser, draft: Draft) -> None:
+    ELEMENT_OPERAND(parser, draft)
+    draft.result_types = (OpaqueType("shape.witness"),)
+
+
+def _assuming(parser: Parser, draft: Draft) -> None:
+    """`%w -> (T) { ... }`."""
+    operands(parser, draft)
+    if parser.accept("->"):
+        draft.result_types = parser.parenthesised_types() if parser.token == "(" else parser.types()
+    _region(parser, draft)
+
+
+def _const_shape(parser: Parser, draft: Draft) -> None:
+    draft.attributes["shape"] = parser.bare()
+    attributes(parser, draft)
+    result_type(parser, draft)
+
+
+SHAPE_FORMS: Mapping[str, Form] = {
+    "*": ELEMENTWISE,
+    "assuming": _assuming,
+    "assuming_yield": RETURN,
+    "const_shape": _const_shape,
+    "const_witness": sequence(
+        lambda parser, draft: draft.attributes.update(passing=parser.bare()), attributes,
+        lambda parser, draft: setattr(draft, "result_types", (OpaqueType("shape.witness"),))),
+    "cstr_broadcastable": _witness,
+    "cstr_eq": _witness,
+    "cstr_require": _witness,
+}
+
+TENSOR_FORMS: Mapping[str, Form] = {
+    "cast": sequence(operands, attributes, conversion),
+    "dim": _dim,
+    "extract": _extract,
+    "from_elements": sequence(operands, attributes, result_type),
+}
+
+_CONVERSIONS = (
+    "extf", "extsi", "extui", "fptosi", "fptoui", "index_cast", "index_castui", "sitofp", "truncf",
+    "trunci", "uitofp")
+ARITH_FORMS: Mapping[str, Form] = {
+    "*": ELEMENTWISE,
+    **{name: sequence(operands, attributes, conversion) for name in _CONVERSIONS},
+    "cmpi": _compare,
+    "constant": _constant,
+}
+
+DIALECT_FORMS: Mapping[str, Mapping[str, Form]] = {
+    "arith": ARITH_FORMS,
+    "check": CHECK_FORMS,
+    "chlo": CHLO_FORMS,
+    "interpreter": INTERPRETER_FORMS,
+    "mhlo": HLO_FORMS,
+    "shape": SHAPE_FORMS,
+    "stablehlo": HLO_FORMS,
+    "tcp": TCP_FORMS,
+    "tensor": TENSOR_FORMS,
+    "xla_hlo": HLO_FORMS,
+}
 
 FORMS: Mapping[str, Form] = {
-    "func": function,
-    "func.func": function,
-    "module": module,
+    **{f"{dialect}.{name}": form for dialect, forms in DIALECT_FORMS.items() for name, form in forms.items()},
+    "arith.select": ELEMENT_OPERAND,
     "builtin.module": module,
-    "return": RETURN,
-    "func.return": RETURN,
-    "std.return": RETURN,
+    "builtin.unrealized_conversion_cast": sequence(operands, attributes, conversion),
+    "call": sequence(symbol("callee"), CALL),
     "flow.variable.load": sequence(symbol("variable"), attributes, result_type),
-    "shape.*": ELEMENTWISE,
-    "xla_hlo.constant": CONSTANT,
-    "xla_hlo.return": RETURN,
-    "xla_hlo.*": ELEMENTWISE,
+    "func": function,
+    "func.call": sequence(symbol("callee"), CALL),
+    "func.func": function,
+    "func.return": RETURN,
+    "module": module,
+    "return": RETURN,
+    "std.return": RETURN,
 }

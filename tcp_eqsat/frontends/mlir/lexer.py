@@ -6,7 +6,7 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tcp_eqsat.errors import Location
@@ -41,12 +41,17 @@ _TOKEN = re.compile(
 )
 
 
+_BLOB = 'dense<"0x'
+_SPLIT = re.compile(r"^// -----[^\n]*+$", re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Source:
-    """A text and the name it goes by in messages."""
+    """A text and the name it goes by in messages; `first_line` is the number of its first line in the file."""
 
     text: str
     file: str
+    first_line: int = 1
 
     @functools.cached_property
     def _line_starts(self) -> Sequence[int]:
@@ -55,7 +60,17 @@ class Source:
     def location(self, offset: int, length: int = 1) -> Location:
         """The place of `length` characters at `offset`, which may be the end of the text."""
         line = bisect.bisect_right(self._line_starts, offset)
-        return Location(self.file, line, offset - self._line_starts[line - 1] + 1, max(length, 1))
+        column = offset - self._line_starts[line - 1] + 1
+        return Location(self.file, line + self.first_line - 1, column, max(length, 1))
+
+    def parts(self) -> Iterator[Source]:
+        """The texts between the lines `// -----`, each a module of its own."""
+        start, line = 0, self.first_line
+        for match in _SPLIT.finditer(self.text):
+            part = self.text[start : match.end()]
+            yield Source(part, self.file, line)
+            start, line = match.end(), line + part.count("\n")
+        yield Source(self.text[start:], self.file, line) if start else self
 
 
 def tokenize(text: str) -> tuple[list[str], list[int]]:
@@ -63,9 +78,28 @@ def tokenize(text: str) -> tuple[list[str], list[int]]:
     that starts no token is a token itself, which the parser refuses at its place."""
     tokens: list[str] = []
     starts: list[int] = []
-    for match in _TOKEN.finditer(text):
-        tokens.append(match[1])
-        starts.append(match.start(1))
-        if not match[1]:
-            break
-    return tokens, starts
+    start = 0
+    while True:
+        blob = _next_blob(text, start)
+        for match in _TOKEN.finditer(text, start):
+            at = match.start(1)
+            if at >= blob[0]:
+                break
+            tokens.append(match[1])
+            starts.append(at)
+            if not match[1]:
+                return tokens, starts
+        if at == blob[0]:
+            tokens.append(text[blob[0] : blob[1]])
+            starts.append(at)
+            start = blob[1]
+        else:  # the text of a blob inside another token
+            start = at
+
+
+def _next_blob(text: str, start: int) -> tuple[int, int]:
+    """Where the next `dense<"0x...">` starts and ends. The expression would take it too, but looks
+    at every digit."""
+    at = text.find(_BLOB, start)
+    end = text.find('"', at + len(_BLOB)) if at >= 0 else -1
+    return (at, end + 2) if end >= 0 and text[end + 1 : end + 2] == ">" else (len(text) + 1, 0)

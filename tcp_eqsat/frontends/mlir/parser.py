@@ -52,7 +52,7 @@ class Parser(AttributeParser):
         """The whole text."""
         operations: list[SyntaxOp] = []
         while self.token:
-            if not self.alias_definition():
+            if not self.alias_definition() and not self.resource_section():
                 operations.append(self.operation())
         return tuple(operations)
 
@@ -67,7 +67,7 @@ class Parser(AttributeParser):
         if written[:1] == '"' and len(written) > 1:
             self.index += 1
             name = self.unquoted(written, offset)
-            self._generic(draft)
+            self.generic(draft)
         elif NAME.match(written):
             name = written
             form = self._form(name)
@@ -140,7 +140,7 @@ class Parser(AttributeParser):
             for number in range(count)
         )
 
-    def _generic(self, draft: Draft) -> None:
+    def generic(self, draft: Draft) -> None:
         """What follows a quoted name: (operands) <{properties}> (regions) {attributes} :
         function type."""
         self.expect("(", "before the operands")
@@ -183,10 +183,11 @@ class Parser(AttributeParser):
             if token[:1] != "%" or len(token) < 2:
                 raise self.error("expected an operand (%name)")
             add(Reference(token, starts[index]))
-            if tokens[index + 1] != ",":
-                self.index = index + 1
+            index += 1
+            self.index = index
+            if tokens[index] != "," or tokens[index + 1][:1] != "%":
                 return
-            self.index = index + 2
+            self.index = index + 1
 
     def value_name(self, what: str) -> Reference:
         token = self.token
@@ -207,7 +208,7 @@ class Parser(AttributeParser):
             while True:
                 if self.token[:1] == "^":
                     label = self.take()
-                    arguments = self._block_arguments() if self.token == "(" else ()
+                    arguments = self.block_arguments() if self.token == "(" else ()
                     self.expect(":", "after a block's label")
                 operations: list[SyntaxOp] = []
                 while self.token != "}" and self.token[:1] != "^":
@@ -219,7 +220,7 @@ class Parser(AttributeParser):
                 if self.accept("}"):
                     return Region(tuple(blocks), start)
 
-    def _block_arguments(self) -> tuple[Argument, ...]:
+    def block_arguments(self) -> tuple[Argument, ...]:
         self.expect("(", "before the arguments of a block")
         arguments: list[Argument] = []
         while not self.accept(")"):

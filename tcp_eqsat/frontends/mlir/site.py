@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from tcp_eqsat.errors import Location, TypeMismatch, UnknownName, VerificationError
 from tcp_eqsat.frontends.mlir.lexer import Source
-from tcp_eqsat.frontends.mlir.literals import NUMPY_DTYPES, integers
+from tcp_eqsat.frontends.mlir.elements import ELEMENT_DTYPES
+from tcp_eqsat.frontends.mlir.literals import integers
 from tcp_eqsat.frontends.mlir.sizes import Sizes
 from tcp_eqsat.frontends.mlir.tree import (
     Attribute,
@@ -24,11 +25,7 @@ from tcp_eqsat.frontends.mlir.types import parse_sizes
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.ops.builders import parameter
 from tcp_eqsat.lang.program import Node
-from tcp_eqsat.lang.types import DType, TensorType, dtype_of
-
-ELEMENT_DTYPES: dict[str, DType] = {
-    name: dtype_of(array_dtype) for name, array_dtype in NUMPY_DTYPES.items()
-}
+from tcp_eqsat.lang.types import DType, TensorType
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,50 @@ class FunctionType:
 
 
 @dataclass(frozen=True, slots=True)
+class ComplexType:
+    """`complex<f32>`."""
+
+    element: ElementType
+
+    @property
+    def name(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"complex<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleText:
+    """`tuple<tensor<f32>, tensor<2xi32>>`."""
+
+    items: tuple[SyntaxType, ...]
+
+    def __str__(self) -> str:
+        return f"tuple<{', '.join(map(str, self.items))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedType:
+    """`!quant.uniform<i8<-127:127>:f32:0, {0.1:2, 0.2}>`: value = scale * (stored - zero point).
+
+    bounds       least and greatest stored value
+    axis         the axis along which scales and zero points differ, or None: one of each
+    """
+
+    storage: ElementType
+    bounds: tuple[int, int]
+    expressed: ElementType
+    axis: int | None
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class OpaqueType:
     """A type this package gives no structure: `!shape.ranked_shape<?x5xindex>` has this name
     and body."""
@@ -53,7 +97,7 @@ class OpaqueType:
         return f"{self.name}<{self.body}>" if self.body else self.name
 
 
-SyntaxType = ElementType | TensorText | FunctionType | OpaqueType
+SyntaxType = ElementType | ComplexType | QuantizedType | TensorText | TupleText | FunctionType | OpaqueType
 
 
 class Unit:
@@ -80,6 +124,14 @@ class Dense(NamedTuple):
     character of `text`."""
 
     text: str
+    type: TensorText
+    offset: int
+
+
+class DenseResource(NamedTuple):
+    """`dense_resource<key> : type`, whose bytes stand at the end of the text."""
+
+    key: str
     type: TensorText
     offset: int
 
@@ -113,6 +165,7 @@ class OpaqueAttribute(NamedTuple):
 Attribute = (
     Number
     | Dense
+    | DenseResource
     | DenseArray
     | Symbol
     | OpaqueAttribute
