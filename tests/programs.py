@@ -15,6 +15,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -22,17 +23,21 @@ from hypothesis import strategies as st
 import tcp_eqsat.lang.ops  # noqa: F401  (fills the tables)
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.dims import Dim, Size, equal, evaluate, exact_divide, less_equal, symbol, symbols_of
-from tcp_eqsat.lang.op import OPS
+from tcp_eqsat.lang.op import OPS, PROCEDURAL, regions_of
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import (
+    CaseAttributes,
     CompositeAttributes,
     ConcatenateAttributes,
+    IfAttributes,
     MapAttributes,
     PadAttributes,
     ReduceAttributes,
     ReshapeAttributes,
+    ScanAttributes,
     SliceAttributes,
     ViewAttributes,
+    WhileAttributes,
 )
 from tcp_eqsat.lang.ops.structure import tuple_of
 from tcp_eqsat.lang.program import Function, Node, Program, Region, walk
@@ -46,9 +51,10 @@ from tcp_eqsat.lang.scalar import (
     apply,
     function_of,
     literal,
+    scalar_op_named,
 )
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
-from tcp_eqsat.lang.types import BOOL, DTYPES, F32, F64, DType, Kind, Shape, TensorType, TupleType
+from tcp_eqsat.lang.types import BOOL, DTYPES, F32, F64, I32, DType, Kind, Shape, TensorType, TupleType
 
 SYMBOLS: dict[str, Dim] = {
     "b": symbol("b"), "s": symbol("s", 1, 64), "h": symbol("h", 0, 64, 4), "k": symbol("k", 2, 9)}
@@ -193,8 +199,12 @@ def _probe(type_: TensorType) -> Node:
 
 Sampler = Callable[[Maker], Node]
 SAMPLERS: dict[str, Sampler] = {}
-WEIGHTS = {"map": 20, "parameter": 1, "constant": 1, "iota": 1, "tuple": 1, "project": 1, "composite": 2}
+WEIGHTS = {"map": 20, "parameter": 1, "constant": 1, "iota": 1, "tuple": 1, "project": 1, "composite": 2,
+           "if": 0, "case": 0, "while": 0, "scan": 0}
 """How often an operation is drawn; 4 for the others."""
+CONTROL = ("if", "case", "while", "scan")
+LONGEST = 9
+"""Steps of a scan."""
 
 
 def sampler(name: str) -> Callable[[Sampler], Sampler]:
@@ -477,7 +487,8 @@ def _region(maker: Maker) -> tuple[Region, tuple[Node, ...]]:
     parameters = tuple(builders.parameter(f"p{i}", i, x.tensor_type) for i, x in enumerate(operands))
     inner = Maker(maker.random, maker.dtypes, maker.max_rank, maker.symbolic, maker.stable, list(parameters), None)
     inner.rough = {p for p, x in zip(parameters, operands, strict=True) if maker.is_rough(x)}
-    names = [n for n in SAMPLERS if n not in ("parameter", "tuple", "project", "composite")]
+    names = [n for n in SAMPLERS if n not in ("parameter", "tuple", "project", "composite", *CONTROL)
+             and OPS[n].pointful is not PROCEDURAL]
     if maker.parameters is not None:
         names.append("composite")
     for _ in range(maker.random.randint(1, 3)):
@@ -495,6 +506,82 @@ def _composite(maker: Maker) -> Node:
     region, operands = _region(maker)
     name = maker.random.choice(("softmax", "gelu", "my.body", "body_2"))
     return Node.make(OPS["composite"], operands, CompositeAttributes(name, region))
+
+
+# Control flow: regions of a few operations
+
+
+def _body(maker: Maker, parameters: Sequence[Node], wanted: Sequence[TensorType], rest: int = 0) -> Region:
+    """A region whose results are of the wanted types, then up to `rest` small ones of any type."""
+    inner = Maker(maker.random, maker.dtypes, maker.max_rank, maker.symbolic, maker.stable, list(parameters), None)
+    names = [n for n in SAMPLERS if n not in ("parameter", "tuple", "project", "composite", *CONTROL)
+             and OPS[n].pointful is not PROCEDURAL]
+    for _ in range(maker.random.randint(1, 3)):
+        extend(inner, maker.random.choice(names))
+    results = [inner.tensor(t.dtype, t.shape) for t in wanted]
+    small = [x for x in inner.values if count(x.shape) <= ELEMENTS // LONGEST]
+    results += [maker.random.choice(small) for _ in range(maker.random.randint(0, rest)) if small]
+    return Region(tuple(parameters), tuple(results) or (inner.leaf(TensorType(maker.dtype(), ())),))
+
+
+def _parameters(types: Iterable[TensorType]) -> list[Node]:
+    return [builders.parameter(f"c{i}", i, t) for i, t in enumerate(types)]
+
+
+def _some(maker: Maker, counts: Sequence[int], **wishes: Any) -> list[Node]:
+    return [maker.tensor(**wishes) for _ in range(maker.random.choice(counts))]
+
+
+def _branches(maker: Maker, number: int) -> tuple[list[Node], tuple[Region, ...]]:
+    captures = _some(maker, (0, 1, 2, 3))
+    parameters = _parameters(x.tensor_type for x in captures)
+    first = _body(maker, parameters, (), rest=3)
+    types = [x.tensor_type for x in first.results]
+    return captures, (first, *(_body(maker, parameters, types) for _ in range(number - 1)))
+
+
+@sampler("if")
+def _if(maker: Maker) -> Node:
+    captures, regions = _branches(maker, 2)
+    return Node.make(OPS["if"], (maker.tensor(BOOL, ()), *captures), IfAttributes(regions))
+
+
+@sampler("case")
+def _case(maker: Maker) -> Node:
+    captures, regions = _branches(maker, maker.random.choice((1, 2, 3, 4)))
+    return Node.make(OPS["case"], (maker.tensor(I32, ()), *captures), CaseAttributes(regions))
+
+
+@sampler("while")
+def _while(maker: Maker) -> Node:
+    """State 0 counts up to a limit."""
+    start = builders.scalar_constant(maker.random.choice((0, 1, 3, 9)), I32)
+    operands = [start, *_some(maker, (0, 1, 2)), *_some(maker, (0, 1))]
+    state = maker.random.randint(1, len(operands))
+    parameters = _parameters(x.tensor_type for x in operands)
+    limit = builders.scalar_constant(maker.random.choice((3, 4)), I32)
+    condition = builders.map_scalar(scalar_op_named("less"), parameters[0], limit)
+    types = [x.tensor_type for x in operands[1:state]]
+    rest = _body(maker, parameters, types).results[: len(types)]
+    following = builders.map_scalar(scalar_op_named("add"), parameters[0], builders.scalar_constant(1, I32))
+    return Node.make(OPS["while"], tuple(operands), WhileAttributes(
+        Region(tuple(parameters), (condition,)), Region(tuple(parameters), (following, *rest)), state))
+
+
+@sampler("scan")
+def _scan(maker: Maker) -> Node:
+    length: Size = maker.random.choice((0, 1, 2, 5, SYMBOLS["b"], SYMBOLS["k"]) if maker.symbolic else (0, 1, 2, 5))
+    carries = _some(maker, (0, 1, 1, 2))
+    sequences = [maker.leaf(TensorType(maker.dtype(), (length, *shape)))
+                 for shape in (maker.shape(maker.random.choice((0, 1, 2))) for _ in range(maker.random.choice((0, 1, 2))))
+                 if count((*shape, LONGEST)) <= ELEMENTS]
+    captures = _some(maker, (0, 0, 1))
+    slices = [TensorType(x.dtype, x.shape[1:]) for x in sequences]
+    parameters = _parameters(
+        [*(x.tensor_type for x in carries), *slices, *(x.tensor_type for x in captures)])
+    body = _body(maker, parameters, [x.tensor_type for x in carries], rest=2)
+    return Node.make(OPS["scan"], (*carries, *sequences, *captures), ScanAttributes(
+        body, len(carries), len(sequences), length, maker.chance(0.4)))
 
 
 @sampler("tuple")
@@ -549,11 +636,51 @@ def _note_rough(maker: Maker, root: Node) -> bool:
                 if not all(_note_rough(inner, x) for x in region.results):
                     return False
                 rough = any(x in inner.rough for x in region.results)
+            case IfAttributes() | CaseAttributes() | WhileAttributes() | ScanAttributes():
+                rough = _note_rough_control(maker, node)
+                if rough is None:
+                    return False
             case _:
                 rough |= node.op.name == "contract" and node.dtype.is_float
+                inexact = {i for i, x in enumerate(node.operands) if x in maker.rough}
+                if inexact and not all(_rough_function(f, set(range(len(f.parameters))))[1]
+                                       for f in functions_of(node.attributes)):
+                    return False
         if rough:
             maker.rough.add(node)
     return True
+
+
+def _note_rough_control(maker: Maker, node: Node) -> bool | None:
+    """Whether a node with regions has a rough result, or None where something discontinuous is applied to a rough value.
+
+    What is rough in one step of a loop may make everything rough in the next.
+    """
+    chooses = node.op.name in ("if", "case")
+    operands = node.operands[1:] if chooses else node.operands
+    if chooses and node.operands[0] in maker.rough:
+        return None
+    all_rough = False
+    for _ in range(2):
+        rough = False
+        for region in regions_of(node.attributes):
+            inner = Maker(maker.random, maker.dtypes)
+            inner.rough = {p for p, x in zip(region.parameters, operands, strict=True) if all_rough or x in maker.rough}
+            if not all(_note_rough(inner, x) for x in region.results):
+                return None
+            if len(region.results) == 1 and region.results[0].dtype is BOOL and region.results[0] in inner.rough:
+                return None
+            rough |= any(x in inner.rough for x in region.results)
+        if chooses or not rough:
+            break
+        all_rough = True
+    return rough
+
+
+def functions_of(attributes: Any) -> tuple[ScalarFunction, ...]:
+    """The scalar functions among attributes other than a map's."""
+    found = getattr(attributes, "function", getattr(attributes, "functions", ()))
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _rough_function(function: ScalarFunction, inexact: set[int]) -> tuple[bool, bool]:
@@ -609,7 +736,7 @@ def random_program(
     """
     generator = random.Random(f"program {seed}")
     maker = Maker(generator, tuple(dtypes), max_rank, symbolic, stable)
-    names = tuple(SAMPLERS) if names is None else tuple(names)
+    names = tuple(n for n in SAMPLERS if OPS[n].pointful is not PROCEDURAL) if names is None else tuple(names)
     weights = [WEIGHTS.get(name, 4) for name in names]
     for _ in range(size):
         extend(maker, generator.choices(names, weights)[0])
@@ -650,12 +777,12 @@ def node_symbols(node: Node) -> set:
     """The symbols of a node's types and attributes, regions included."""
     types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
     found = set(symbols_of(*(n for t in types for n in t.shape)))
-    if isinstance(node.attributes, CompositeAttributes):
-        for x in walk(node.attributes.region.results):
+    for region in regions_of(node.attributes):
+        for x in walk(region.results):
             found |= node_symbols(x)
-    for name in ("extents", "shape", "starts", "limits", "low", "high"):
+    for name in ("extents", "shape", "starts", "limits", "low", "high", "sizes"):
         found |= set(symbols_of(*getattr(node.attributes, name, ())))
-    return found
+    return found | set(symbols_of(getattr(node.attributes, "length", 0)))
 
 
 def programs(max_size: int = 8, **options: object) -> st.SearchStrategy[Sample]:
@@ -704,3 +831,6 @@ def special_values(dtype: DType) -> np.ndarray:
                 np.pi / 2, 10.0, 88.5, 127.5, 128.0, 255.5, 2.0 ** 31, 2.0 ** 32, 2.0 ** 63, 2.0 ** 64,
                 float(info.max), np.inf]
     return np.array([*positive, *(-x for x in positive), np.nan], dtype.numpy)
+
+
+import structured_programs  # noqa: E402, F401  (fills the table further)

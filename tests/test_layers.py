@@ -38,11 +38,13 @@ LANG = (
     {"types", "unify", "budget"},
     {"narrow", "float_format"},
     {"scalar", "builder", "type_text", "binding"},
-    {"scalars", "pointful"},
+    {"scalars", "pointful", "procedural"},
     {"program", "tiers"},
     {"op", "plan"},
     {"ops"},
+    {"grad_control"},
     {"reference", "plan_reference", "grad", "text", "atoms", "specialise"},
+    {"jvp", "vmap"},
 )
 """The layers within `lang`, from the bottom."""
 

@@ -27,7 +27,7 @@ from tcp_eqsat.lang.ops.attributes import (
 from tcp_eqsat.lang.ops.structure import inline
 from tcp_eqsat.lang.program import Function, Node, Region
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import I64, Shape, TensorType
+from tcp_eqsat.lang.types import I64, Shape, TensorType, TupleType
 
 Axis = tuple[object, int]  # a node (or a node and a role) and an axis or label of it
 
@@ -419,9 +419,14 @@ class _Rewrite:
         return (block, single) if all(exact_divide(n, block) is not None for n in sizes) else None
 
     def _other(self, node: Node, attributes: object, *operands: Node) -> Node:
-        """An operation over its original axes: reshapes around it where they were refined."""
-        plain = tuple(builders.reshape(new, x.shape) for x, new in zip(node.operands, operands, strict=True))
-        return builders.reshape(Node.make(node.op, plain, attributes), self.shape(node))
+        """An operation over its original axes: reshapes around it where they were refined.
+
+        Several results keep their axes, and `project` refines the one it takes.
+        """
+        plain = tuple(builders.reshape(new, x.shape) if isinstance(x.type, TensorType) else new
+                      for x, new in zip(node.operands, operands, strict=True))
+        made = Node.make(node.op, plain, attributes)
+        return builders.reshape(made, self.shape(node)) if isinstance(node.type, TensorType) else made
 
     def _slice(self, node: Node, attributes: SliceAttributes, x: Node) -> Node:
         return self._boxed(node, x, attributes)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tcp_eqsat.errors import TypeMismatch, UnknownName
-from tcp_eqsat.lang.ops.builders import map_scalar, parameter, scalar_constant, splat
-from tcp_eqsat.lang.ops.structure import expand
-from tcp_eqsat.lang.program import Function, Node, walk
+from tcp_eqsat.lang.grad_control import control_vjp, dependents, has_cotangent, with_carries_saved
+from tcp_eqsat.lang.op import IN_REGIONS
+from tcp_eqsat.lang.ops.builders import map_scalar, parameter, project, scalar_constant, splat
+from tcp_eqsat.lang.ops.control import scan_op
+from tcp_eqsat.lang.ops.structure import expand, project_op
+from tcp_eqsat.lang.program import Function, Node, result_types, walk
 from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, scalar_op_named
+from tcp_eqsat.lang.types import TupleType
 
 Wrt = str | Sequence[str] | None
 
@@ -31,7 +36,7 @@ def grad(function: Function, wrt: Wrt = None, *, cotangents: bool = False) -> Fu
         parameters = (*function.parameters, *(seed for seed in seeds if seed is not None))
     else:
         result = function.results[0] if len(function.results) == 1 else None
-        if result is None or result.shape or not result.dtype.is_float:
+        if result is None or result.shape or not result.dtype.is_differentiable:
             found = ", ".join(str(x.type) for x in function.results)
             raise TypeMismatch(
                 f"grad requires one floating-point result of rank 0, got ({found}); give cotangents, or sum the result")
@@ -49,29 +54,43 @@ def vjp(function: Function, wrt: Wrt = None) -> Function:
     """
     targets = _targets(function, wrt)
     seeds = _seeds(function)
-    gradients = accumulate(function.results, seeds, targets)
+    pulled = pull_back(function.results, seeds, targets)
     parameters = (*function.parameters, *(seed for seed in seeds if seed is not None))
-    made = Function(f"{function.name}_vjp", parameters, (*function.results, *gradients), guards=function.guards)
-    return _named(made, function, targets)
+    results = tuple(pulled.values.get(x, x) for x in function.results)
+    made = Function(f"{function.name}_vjp", parameters, (*results, *pulled.gradients), guards=function.guards)
+    return _named(made, function, targets, pulled.values)
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """Gradients, and what became of the nodes of the function: scans on the way keep values for the way back."""
+
+    gradients: tuple[Node, ...]
+    values: Mapping[Node, Node]
 
 
 def accumulate(
     results: Iterable[Node], seeds: Iterable[Node | None], targets: Sequence[Node]
 ) -> tuple[Node, ...]:
     """The gradient of each target where `seeds` are the cotangents of `results` (None: none)."""
-    results = tuple(results)
+    return pull_back(results, seeds, targets).gradients
+
+
+def pull_back(results: Iterable[Node], seeds: Iterable[Node | None], targets: Sequence[Node]) -> Pulled:
+    """`accumulate`, and the nodes that compute the results without doing again what the gradients do."""
+    results, seeds = tuple(results), tuple(seeds)
     expanded = expand(results)
     roots = tuple(expanded[x] for x in results)
+    changed, saved = _remember([x for x, seed in zip(roots, seeds, strict=True) if seed is not None], targets)
+    roots = _rebuilt(roots, changed)
     order = list(walk(roots))
-    active = set(targets)
-    for node in order:
-        if any(x in active for x in node.operands):
-            active.add(node)
+    active = dependents(roots, targets)
     add = scalar_op_named("add")
     total: dict[Node, Node] = {}
+    of_results: dict[Node, dict[int, Node]] = {}
 
     def contribute(node: Node, part: Node | None) -> None:
-        if part is not None and node in active and node.dtype.is_float:
+        if part is not None and node in active and has_cotangent(node.type):
             known = total.get(node)
             total[node] = part if known is None else map_scalar(add, known, part)
 
@@ -79,23 +98,73 @@ def accumulate(
         contribute(root, seed)
     for node in reversed(order):
         derivative = node.op.derivative
-        if node not in total or not node.operands or derivative is NOT_DIFFERENTIABLE:
+        if node.op is project_op and node in total:
+            of_results.setdefault(node.operands[0], {})[node.attributes.index] = total[node]
             continue
-        assert callable(derivative), f"{node.op.name} must be expanded before differentiation"
-        for operand, part in zip(node.operands, derivative(node, total[node]), strict=True):
+        if not (node in total or node in of_results) or not node.operands or derivative is NOT_DIFFERENTIABLE:
+            continue
+        parts: Sequence[Node | None]
+        if derivative is IN_REGIONS:
+            known = of_results.get(node) or {0: total[node]}
+            cotangents = [known.get(i) for i in range(len(result_types((node,))))]
+            needed = [x in active and has_cotangent(x.type) for x in node.operands]
+            parts = control_vjp(node, cotangents, needed, saved.get(node, {}), accumulate) if any(needed) else ()
+        else:
+            assert callable(derivative), f"{node.op.name} must be expanded before differentiation"
+            g = _of_all_results(node.type, of_results[node]) if isinstance(node.type, TupleType) else total[node]
+            parts = derivative(node, g)
+        for operand, part in zip(node.operands, parts, strict=bool(parts)):
             contribute(operand, part)
-    return tuple(total[x] if x in total else splat(0, x.dtype, x.shape) for x in targets)
+    gradients = tuple(total[x] if x in total else splat(0, x.dtype, x.shape) for x in targets)
+    return Pulled(gradients, {x: changed[y] for x, y in expanded.items() if y in changed})
+
+
+def _remember(roots: Sequence[Node], targets: Sequence[Node]) -> tuple[dict[Node, Node], dict[Node, dict[int, int]]]:
+    """Scans between targets and roots that save what their derivative needs.
+
+    Gives what every node becomes (nothing where nothing changes), and of each new scan which result holds which carry.
+    """
+    active = dependents(roots, targets)
+    if not any(x.op is scan_op for x in active):
+        return {}, {}
+    values: dict[Node, Node] = {}
+    saved: dict[Node, dict[int, int]] = {}
+    for node in walk(roots):
+        made = Node.make(node.op, tuple(values[x] for x in node.operands), node.attributes)
+        needed = [x in active and has_cotangent(x.type) for x in node.operands]
+        if node.op is scan_op and any(needed):
+            longer, places = with_carries_saved(made, needed, accumulate)
+            if places:
+                saved[longer] = places
+                made = longer if isinstance(node.type, TupleType) else project(longer, 0)
+        values[node] = made
+    return (values, saved) if saved else ({}, {})
+
+
+def _rebuilt(roots: Sequence[Node], changed: Mapping[Node, Node]) -> tuple[Node, ...]:
+    """The roots over changed nodes; `changed` may lack those that nothing needs to know of."""
+    values = dict(changed)
+    for node in walk(roots):
+        if node not in values:
+            values[node] = Node.make(node.op, tuple(values[x] for x in node.operands), node.attributes)
+    return tuple(values[x] for x in roots)
+
+
+def _of_all_results(type_: TupleType, known: Mapping[int, Node]) -> tuple[Node | None, ...]:
+    """The cotangent of each result: zeros where nothing depends on it, None where its dtype has none."""
+    return tuple(known.get(i) or (splat(0, item.dtype, item.shape) if item.dtype.is_differentiable else None)
+                 for i, item in enumerate(type_.items))
 
 
 def _targets(function: Function, wrt: Wrt) -> tuple[Node, ...]:
     if wrt is None:
-        return tuple(x for x in function.parameters if x.dtype.is_float)
+        return tuple(x for x in function.parameters if x.dtype.is_differentiable)
     known = dict(zip(function.parameter_names, function.parameters, strict=True))
     targets = []
     for name in wrt if isinstance(wrt, Sequence) and not isinstance(wrt, str) else (wrt,):
         if name not in known:
             raise UnknownName(f"{function.name} has no parameter {name!r}; its parameters are {', '.join(known)}")
-        if not known[name].dtype.is_float:
+        if not known[name].dtype.is_differentiable:
             raise TypeMismatch(f"grad requires floating-point parameters, {name!r} is {known[name].type}")
         targets.append(known[name])
     return tuple(targets)
@@ -107,7 +176,7 @@ def _seeds(function: Function) -> tuple[Node | None, ...]:
     index = len(function.parameters)
     seeds: list[Node | None] = []
     for number, result in enumerate(function.results):
-        if not result.dtype.is_float:
+        if not result.dtype.is_differentiable:
             seeds.append(None)
             continue
         name = "cotangent" if len(function.results) == 1 else f"cotangent{number}"
@@ -119,11 +188,11 @@ def _seeds(function: Function) -> tuple[Node | None, ...]:
     return tuple(seeds)
 
 
-def _named(made: Function, source: Function, targets: Sequence[Node]) -> Function:
+def _named(made: Function, source: Function, targets: Sequence[Node], became: Mapping[Node, Node] = {}) -> Function:
     """The function with the source's names and places for what it keeps, and `grad_x` for the gradient of x."""
     kept = set(made.nodes())
-    names = {node: name for node, name in source.names.items() if node in kept}
+    names = {new: name for node, name in source.names.items() if (new := became.get(node, node)) in kept}
     for target, gradient in zip(targets, made.results[len(made.results) - len(targets):], strict=True):
         names.setdefault(gradient, f"grad_{target.attributes.name}")
-    locations = {node: place for node, place in source.locations.items() if node in kept}
+    locations = {new: place for node, place in source.locations.items() if (new := became.get(node, node)) in kept}
     return Function(made.name, made.parameters, made.results, names, locations, made.guards)

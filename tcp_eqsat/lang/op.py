@@ -17,11 +17,11 @@ from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, UnknownName
 from tcp_eqsat.lang.dims import Dim, Size, bounds, evaluate, substitute
 from tcp_eqsat.lang.pointful import Expr
 from tcp_eqsat.lang.procedural import Procedure
-from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.program import Node, Region, walk
 from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, _NotDifferentiable
-from tcp_eqsat.lang.types import Shape, TensorType, Type, format_shape
+from tcp_eqsat.lang.types import Shape, TensorType, TupleType, Type, format_shape
 
-Vjp = Callable[[Node, Node], tuple["Node | None", ...]]
+Vjp = Callable[[Node, Any], tuple["Node | None", ...]]
 
 
 class _Expanded:
@@ -45,7 +45,7 @@ PROCEDURAL: Final = _Procedural()
 
 
 class _InRegions:
-    """In place of a pointful form: the operation runs the regions among its attributes."""
+    """In place of a pointful form or derivative: the operation runs the regions among its attributes."""
 
     def __repr__(self) -> str:
         return "IN_REGIONS"
@@ -65,9 +65,12 @@ class Op:
     attributes  the frozen dataclass of its attributes, or None
     infer       (operand types, attributes) -> result type; raises TypeMismatch or ShapeMismatch
     reference   (attributes, result type, *arrays) -> array (a tuple of arrays where the result type is a TupleType);
-                sizes in attributes and type are ints by then
+                sizes in attributes and type are ints by then. Where the pointful form is IN_REGIONS a function comes
+                first that runs a region: (region, *arrays) -> tuple of arrays
     pointful    (attributes, operand types, result type) -> Expr, or PROCEDURAL, or IN_REGIONS
-    derivative  (node, cotangent of its result) -> cotangent of each operand (None: none), or NOT_DIFFERENTIABLE
+    derivative  (node, cotangent of its result) -> cotangent of each operand (None: none), or NOT_DIFFERENTIABLE; where
+                there are several results, a tuple of cotangents, None for results that have none by their dtype.
+                IN_REGIONS: made of the derivatives of the regions, by `lang.grad`
     expand      node -> an equal node of other operations, for operations defined by a body (reference, pointful
                 form and derivative are EXPANDED then)
     procedure   (attributes, operand types, result types) -> Procedure, where the pointful form is PROCEDURAL; operands
@@ -80,7 +83,7 @@ class Op:
     infer: Callable[[tuple[Type, ...], Any], Type] = field(repr=False)
     reference: Callable[..., Any] | _Expanded = field(repr=False)
     pointful: Pointful = field(repr=False)
-    derivative: Vjp | _NotDifferentiable | _Expanded = field(repr=False)
+    derivative: Vjp | _NotDifferentiable | _Expanded | _InRegions = field(repr=False)
     doc: str = field(repr=False)
     expand: Callable[[Node], Node] | None = field(default=None, repr=False)
     procedure: Callable[[Any, tuple[TensorType, ...], tuple[TensorType, ...]], Procedure] | None = field(
@@ -100,8 +103,8 @@ class Op:
         elif not isinstance(attributes, self.attributes):
             raise TypeMismatch(f"{self.name} requires {self.attributes.__name__}, got {attributes!r}")
         result = self.infer(operands, attributes)
-        if isinstance(result, TensorType):
-            check_sizes(self.name, result.shape)
+        for each in (result,) if isinstance(result, TensorType) else result.items:
+            check_sizes(self.name, each.shape)
         return result
 
 
@@ -157,16 +160,18 @@ def size_fields(attributes: type) -> tuple[str, ...]:
 
 
 def map_sizes(value: Any, change: Callable[[Size], Size]) -> Any:
-    """A size, shape or tensor type with `change` applied to every size."""
+    """A size, shape or type with `change` applied to every size."""
     if isinstance(value, tuple):
         return tuple(map(change, value))
     if isinstance(value, TensorType):
         return TensorType(value.dtype, tuple(map(change, value.shape)))
+    if isinstance(value, TupleType):
+        return TupleType(tuple(map_sizes(item, change) for item in value.items))
     return change(value)
 
 
-def map_attribute_sizes(attributes: Any, change: Callable[[Size], Size]) -> Any:
-    """Attributes with `change` applied to every size in them."""
+def map_own_sizes(attributes: Any, change: Callable[[Size], Size]) -> Any:
+    """Attributes with `change` applied to every size in them, those inside of regions left out."""
     if attributes is None:
         return None
     names = size_fields(attributes.__class__)
@@ -176,23 +181,64 @@ def map_attribute_sizes(attributes: Any, change: Callable[[Size], Size]) -> Any:
     return dataclasses.replace(attributes, **changed)
 
 
+def map_attribute_sizes(attributes: Any, change: Callable[[Size], Size]) -> Any:
+    """Attributes with `change` applied to every size in them, and in the nodes of their regions."""
+    return map_regions(map_own_sizes(attributes, change), lambda region: _with_sizes(region, change))
+
+
+@functools.lru_cache(maxsize=None)
+def region_fields(attributes: type) -> tuple[str, ...]:
+    """The names of an attribute class's fields that hold a region or a tuple of regions."""
+    hints = typing.get_type_hints(attributes)
+    return tuple(f.name for f in dataclasses.fields(attributes)
+                 if hints[f.name] is Region or Region in typing.get_args(hints[f.name]))
+
+
+def regions_of(attributes: Any) -> tuple[Region, ...]:
+    """The regions among attributes, in the order of the fields."""
+    found: list[Region] = []
+    for name in region_fields(attributes.__class__) if dataclasses.is_dataclass(attributes) else ():
+        value = getattr(attributes, name)
+        found.extend(value if isinstance(value, tuple) else (value,))
+    return tuple(found)
+
+
+def map_regions(attributes: Any, change: Callable[[Region], Region]) -> Any:
+    """Attributes with `change` applied to each of their regions."""
+    names = region_fields(attributes.__class__) if dataclasses.is_dataclass(attributes) else ()
+    if not names:
+        return attributes
+    values = {name: getattr(attributes, name) for name in names}
+    return dataclasses.replace(attributes, **{
+        name: tuple(map(change, value)) if isinstance(value, tuple) else change(value)
+        for name, value in values.items()})
+
+
+def _with_sizes(region: Region, change: Callable[[Size], Size]) -> Region:
+    values: dict[Node, Node] = {}
+    for node in walk((*region.parameters, *region.results)):
+        values[node] = Node.make(
+            node.op, tuple(values[x] for x in node.operands), map_attribute_sizes(node.attributes, change))
+    return Region(tuple(values[x] for x in region.parameters), tuple(values[x] for x in region.results))
+
+
 def bind_sizes(value: Any, bindings: Mapping[str, int]) -> Any:
-    """A shape, type or attributes with symbols replaced by numbers."""
+    """A shape, type or attributes with symbols replaced by numbers; regions keep theirs, for they run with bindings."""
     change = functools.partial(evaluate, bindings=bindings)
-    if dataclasses.is_dataclass(value) and not isinstance(value, TensorType):
-        return map_attribute_sizes(value, change)
+    if dataclasses.is_dataclass(value) and not isinstance(value, (TensorType, TupleType)):
+        return map_own_sizes(value, change)
     return map_sizes(value, change)
 
 
 def substitute_sizes(value: Any, mapping: Mapping[str, Size]) -> Any:
     """A shape, type or attributes with symbols replaced by sizes."""
     change = functools.partial(substitute, mapping=mapping)
-    if dataclasses.is_dataclass(value) and not isinstance(value, TensorType):
+    if dataclasses.is_dataclass(value) and not isinstance(value, (TensorType, TupleType)):
         return map_attribute_sizes(value, change)
     return map_sizes(value, change)
 
 
 __all__ = [
     "EXPANDED", "IN_REGIONS", "NOT_DIFFERENTIABLE", "OPS", "PROCEDURAL", "Op", "bind_sizes", "define_op",
-    "map_attribute_sizes", "op_named", "size_fields", "substitute_sizes", "tensor_types",
+    "map_attribute_sizes", "map_regions", "op_named", "regions_of", "size_fields", "substitute_sizes", "tensor_types",
 ]

@@ -11,6 +11,8 @@ import hashlib
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +87,9 @@ class Node:
             node.op, node.operands, node.attributes, node.type = op, operands, attributes, result
             with cls._lock:
                 node = cls._interned.setdefault(key, node)
+        recorded = _recorded.get()
+        if recorded is not None:
+            recorded.add(node)
         return node
 
     @property
@@ -103,6 +108,23 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.op.name}: {self.type}>"
+
+
+_recorded: ContextVar[set[Node] | None] = ContextVar("recorded_nodes", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[set[Node]]:
+    """The nodes that this thread makes inside: new ones, and those that were there before and are made again."""
+    outer = _recorded.get()
+    made: set[Node] = set()
+    token = _recorded.set(made)
+    try:
+        yield made
+    finally:
+        _recorded.reset(token)
+        if outer is not None:
+            outer |= made
 
 
 def walk(roots: Iterable[Node]) -> Iterator[Node]:

@@ -6,41 +6,58 @@ precision and rounded once. Results that disagree with this module within the ti
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from tcp_eqsat.errors import ArgumentError, ShapeMismatch, TypeMismatch
 from tcp_eqsat.lang.binding import bind_symbols
-from tcp_eqsat.lang.op import bind_sizes
+from tcp_eqsat.lang.op import IN_REGIONS, bind_sizes
 from tcp_eqsat.lang.ops.structure import expand
-from tcp_eqsat.lang.program import Function, Node, walk
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.program import Function, Node, Region, walk
+from tcp_eqsat.lang.types import TensorType, TupleType, Type
 
 
 def evaluate_nodes(
-    roots: Iterable[Node], values: Mapping[Node, np.ndarray], bindings: Mapping[str, int]
-) -> dict[Node, np.ndarray]:
-    """The value of everything the roots depend on.
+    roots: Iterable[Node], values: Mapping[Node, Any], bindings: Mapping[str, int]
+) -> dict[Node, Any]:
+    """The value of everything the roots depend on: an array, or a tuple of arrays where there are several results.
 
     `values` gives the parameters (and may give any other node), `bindings` every symbol. Composites must be
     expanded. Raises TypeMismatch where a parameter has no value.
     """
-    known: dict[Node, np.ndarray] = dict(values)
+    known: dict[Node, Any] = dict(values)
     pending = tuple(roots)
     for node in walk(pending):
         if node in known:
             continue
         attributes = bind_sizes(node.attributes, bindings) if node.attributes is not None else None
-        result: TensorType = bind_sizes(node.tensor_type, bindings)
+        result: Type = bind_sizes(node.type, bindings)
         reference = node.op.reference
         assert callable(reference), f"{node.op.name} must be expanded before evaluation"
+        run = (functools.partial(_run, bindings=bindings),) if node.op.pointful is IN_REGIONS else ()
         with np.errstate(all="ignore"):
-            value = np.asarray(reference(attributes, result, *(known[x] for x in node.operands)))
-        if value.shape != result.shape or value.dtype != result.dtype.numpy:
-            raise TypeMismatch(f"{node.op.name} has type {result} but its reference gave {value.dtype}{value.shape}")
-        known[node] = value
+            found = reference(*run, attributes, result, *(known[x] for x in node.operands))
+        if isinstance(result, TupleType):
+            known[node] = tuple(_checked(node, *each) for each in zip(result.items, found, strict=True))
+        else:
+            known[node] = _checked(node, result, found)
     return known
+
+
+def _run(region: Region, *arrays: np.ndarray, bindings: Mapping[str, int]) -> tuple[np.ndarray, ...]:
+    """The results of a region on arrays for its parameters."""
+    known = evaluate_nodes(region.results, dict(zip(region.parameters, arrays, strict=True)), bindings)
+    return tuple(known[x] for x in region.results)
+
+
+def _checked(node: Node, type_: TensorType, found: Any) -> np.ndarray:
+    value = np.asarray(found)
+    if value.shape != type_.shape or value.dtype != type_.dtype.numpy:
+        raise TypeMismatch(f"{node.op.name} has type {type_} but its reference gave {value.dtype}{value.shape}")
+    return value
 
 
 def evaluate(function: Function, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -289,6 +289,19 @@ class ScalarFunction:
                 seen.add(expr)
                 stack.append((expr, True))
                 stack.extend((x, False) for x in reversed(expr.operands) if x not in seen)
+
+    def renumbered(self, numbers: Mapping[int, int], parameters: tuple[DType, ...]) -> ScalarFunction:
+        """The same function of other parameters: parameter i is the one with number numbers[i] of them."""
+        known: dict[ScalarExpr, ScalarExpr] = {}
+        for expr in self.walk():
+            match expr:
+                case ScalarParameter():
+                    known[expr] = parameter(numbers[expr.index], expr.dtype)
+                case ScalarApply():
+                    known[expr] = apply(expr.op, *(known[x] for x in expr.arguments))
+                case _:
+                    known[expr] = expr
+        return ScalarFunction(parameters, known[self.result])
 
     def evaluate(self, *operands: np.ndarray) -> np.ndarray:
         """The function's value by the NumPy references, elementwise."""

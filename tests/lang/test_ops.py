@@ -22,16 +22,20 @@ from tcp_eqsat.lang.op import EXPANDED, OPS, bind_sizes, define_op, map_attribut
 from tcp_eqsat.lang.ops import attributes as attribute_classes
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import (
+    CaseAttributes,
     CompositeAttributes,
     ConcatenateAttributes,
     ContractAttributes,
+    IfAttributes,
     IotaAttributes,
     PadAttributes,
     ProjectAttributes,
     ReduceAttributes,
     ReshapeAttributes,
+    ScanAttributes,
     SliceAttributes,
     ViewAttributes,
+    WhileAttributes,
 )
 from tcp_eqsat.lang.ops.structure import expand, tuple_of
 from tcp_eqsat.lang.pointful import Affine, Apply, Choose, Expr, Fold, Literal, Operand, Position
@@ -148,7 +152,7 @@ def test_pointful_form_is_the_reference(name):
         values = "nasty" if seed % 2 and name not in ("contract", "reduce") else "tame"
         known, sizes = values_of(sample, seed, values)
         for node, found in known.items():
-            if node.op.pointful is EXPANDED or node.op.name in ("parameter", "tuple") or found.size > 200:
+            if not callable(node.op.pointful) or node.op.name in ("parameter", "tuple") or found.size > 200:
                 continue
             operands = [known[x] for x in node.operands]
             if node.op.name == "constant":
@@ -157,7 +161,7 @@ def test_pointful_form_is_the_reference(name):
             rounds = node.op.name in ("contract", "reduce") and node.dtype.is_float
             assert close(found, expected, 100) if rounds else same(found, expected), (seed, node)
             seen += node.op.name == name
-    assert seen > 15 or OPS[name].pointful is EXPANDED or name == "parameter"
+    assert seen > 15 or not callable(OPS[name].pointful) or name == "parameter"
 
 
 @pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.pointful is EXPANDED])
@@ -165,7 +169,7 @@ def test_expanded_operations_have_another_meaning(name):
     op = OPS[name]
     if name == "reshape":
         return  # its own test below
-    assert op.expand is not None and op.reference is EXPANDED and op.derivative is EXPANDED
+    assert op.expand is not None and op.derivative is EXPANDED and (op.reference is EXPANDED or name == "project")
 
 
 def test_reshape_keeps_row_major_order():
@@ -209,6 +213,8 @@ def test_inferred_type_is_numpys(name):
         for variant in range(3):
             known, sizes = values_of(sample, variant, "mixed")
             for node, found in known.items():
+                if isinstance(node.type, TupleType):
+                    continue  # its projections are compared
                 expected = bind_sizes(node.type, sizes)
                 assert found.shape == expected.shape and found.dtype == expected.dtype.numpy, node
 
@@ -233,8 +239,8 @@ def test_equal_parts_are_one_node(name):
 
 @pytest.mark.parametrize("name", OPS)
 def test_derivative_is_the_limit_of_difference_quotients(name):
-    if name == "map":
-        return  # scalar functions have tests of their own
+    if name in ("map", "while"):
+        return  # scalar functions have tests of their own; a while has no derivative
     checked = 0
     for seed in SEEDS:
         sample = single_operation(seed, name, dtypes=(F64,), stable=True)
@@ -416,6 +422,11 @@ def test_builders_leave_out_what_does_nothing():
 
 X, Y, V = x_of("f32[2, 3]"), x_of("f32[3, 2]", "y", 1), x_of("f32[]", "v", 2)
 N, S = x_of("i32[2, 3]", "i", 3), x_of("f32[b, 3]", "s", 4)
+P, I = x_of("bool[]", "p"), x_of("i32[]", "i")
+X0, Y0 = x_of("f32[2, 3]", "x0"), x_of("f32[3, 2]", "y0")
+NARROW = builders.map_scalar(scalar_op_named("astype_i32"), X0)
+NOTHING = Region((), (builders.scalar_constant(0, F32),))
+ALWAYS = Region((X0,), (builders.scalar_constant(True, BOOL),))
 REFUSED: list[tuple[str, tuple[Node, ...], object, type[TcpError], str]] = [
     ("parameter", (X,), attribute_classes.ParameterAttributes("x", 0, X.type), TypeMismatch,
      "parameter requires 0 operands, got 1"),
@@ -481,6 +492,38 @@ REFUSED: list[tuple[str, tuple[Node, ...], object, type[TcpError], str]] = [
     ("composite", (), CompositeAttributes("f", Region((), ())), TypeMismatch, "composite f requires a result"),
     ("composite", (X,), CompositeAttributes("f", Region((builders.map_scalar(ADD, X, X),), (X,))), TypeMismatch,
      "composite f requires parameters 0, 1, ..., got map"),
+    ("if", (X,), IfAttributes((NOTHING, NOTHING)), TypeMismatch, "if requires bool[] as operand 0, got f32[2, 3]"),
+    ("if", (), IfAttributes((NOTHING, NOTHING)), TypeMismatch, "if requires bool[] as operand 0, got no operand"),
+    ("if", (P,), IfAttributes((NOTHING,)), TypeMismatch, "if requires 2 branches, got 1"),
+    ("if", (P, X), IfAttributes((Region((X0,), (X0,)), Region((Y0,), (Y0,)))), TypeMismatch,
+     "branch 1 of if requires parameters (f32[2, 3]), got (f32[3, 2])"),
+    ("if", (P, X), IfAttributes((Region((X0,), (X0,)), Region((X0,), (X0, X0)))), TypeMismatch,
+     "if requires branches with results of the same types, got (f32[2, 3]) (branch 0) and (f32[2, 3], f32[2, 3]) "
+     "(branch 1)"),
+    ("if", (P, X), IfAttributes((Region((X0,), (Y,)), Region((X0,), (X0,)))), TypeMismatch,
+     "branch 0 of if requires a closed body, which reads parameter y"),
+    ("case", (P,), CaseAttributes((NOTHING,)), TypeMismatch, "case requires i32[] as operand 0, got bool[]"),
+    ("case", (I,), CaseAttributes(()), TypeMismatch, "case requires at least 1 branch, got 0"),
+    ("case", (I,), CaseAttributes((Region((), ()),)), TypeMismatch, "branch 0 of case requires a result"),
+    ("while", (X,), WhileAttributes(Region((X0,), (X0,)), Region((X0,), (X0,)), 1), TypeMismatch,
+     "while requires a condition that gives bool[], got (f32[2, 3])"),
+    ("while", (X,), WhileAttributes(ALWAYS, Region((X0,), (NARROW,)), 1), TypeMismatch,
+     "while requires a body that keeps the type of state 0, f32[2, 3], got i32[2, 3]"),
+    ("while", (X,), WhileAttributes(ALWAYS, Region((X0,), (X0, X0)), 1), TypeMismatch,
+     "while requires a body that gives 1 values of state, got 2"),
+    ("while", (X,), WhileAttributes(ALWAYS, Region((X0,), (X0,)), 2), TypeMismatch,
+     "while requires 1 to 1 values of state, got 2"),
+    ("while", (Y,), WhileAttributes(ALWAYS, Region((X0,), (X0,)), 1), TypeMismatch,
+     "the condition of while requires parameters (f32[3, 2]), got (f32[2, 3])"),
+    ("scan", (X,), ScanAttributes(Region((X0,), (NARROW,)), 1, 0, 4, False), TypeMismatch,
+     "scan requires a body that keeps the type of carry 0, f32[2, 3], got i32[2, 3]"),
+    ("scan", (X,), ScanAttributes(Region((X0,), (X0,)), 0, 1, 4, False), ShapeMismatch,
+     "scan requires sequences with a leading axis of size 4, sequence 0 is f32[2, 3]"),
+    ("scan", (X,), ScanAttributes(Region((X0,), (X0,)), 0, 1, 2, False), TypeMismatch,
+     "the body of scan requires parameters (f32[3]), got (f32[2, 3])"),
+    ("scan", (X,), ScanAttributes(Region((X0,), (X0,)), 1, 1, 2, False), TypeMismatch,
+     "scan requires 0 to 0 sequences, got 1"),
+    ("scan", (X,), ScanAttributes(Region((X0,), (X0,)), 1, 0, -1, False), ShapeMismatch, "scan requires sizes of at"),
     ("tuple", (tuple_of(X),), None, TypeMismatch, "tuple requires tensors, got (f32[2, 3])"),
     ("tuple", (X,), ConcatenateAttributes(0), TypeMismatch, "tuple takes no attributes"),
     ("project", (X,), ProjectAttributes(0), TypeMismatch, "project requires an operand with more than 0 results"),

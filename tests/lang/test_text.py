@@ -306,13 +306,13 @@ MALFORMED = [
     (line("%0 = map (a: f32) { exp(b) } %x: f32[2, 3]"), 3, 27, UnknownName, "unknown scalar operation or name 'b'"),
     (line("%0 = map (a: f32) { add(a, f64 1.0) } %x: f32[2, 3]"), 3, 23, TypeMismatch, "operands of one dtype"),
     (line(f"%0 = map (a: f32) {{ {'exp(' * 5000}"), 3, 427, ParseError, "expressions nested deeper than 100"),
-    (line("%0 = parameter: f32[2]"), 3, 8, TypeMismatch, "parameter requires ParameterAttributes"),
+    (line("%0 = parameter: f32[2]"), 3, 17, ParseError, "'{' is required, got ':'"),
     (line("%0 = project %x {index = 0}: f32[2, 3]"), 3, 8, TypeMismatch, "project requires an operand with more"),
     (line("%0 = composite @f %x (%p: f32[2]) {\n return %p }: f32[2]"), 3, 8, TypeMismatch,
      "composite f requires operands"),
     (line("%0 = composite @f %x (%p: f32[2, 3]) {\n return %y }: f32[3]"), 4, 9, UnknownName,
      "value %y is not defined"),
-    (line("%0 = composite @f (" + ") { %0 = composite @f (" * 5000), 3, 2318, ParseError, "composites nested deeper"),
+    (line("%0 = composite @f (" + ") { %0 = composite @f (" * 5000), 3, 2321, ParseError, "regions nested deeper"),
     (line("%0 = reshape %x: f32[" + "(" * 5000 + "]"), 3, 24, ParseError, "]' is required|nested"),
 ]
 

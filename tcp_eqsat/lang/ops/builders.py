@@ -23,7 +23,7 @@ from tcp_eqsat.lang.ops.attributes import (
     ViewAttributes,
 )
 from tcp_eqsat.lang.program import Node, Region, TensorData
-from tcp_eqsat.lang.scalar import Number, ScalarFunction, ScalarOp, encode_number, function_of
+from tcp_eqsat.lang.scalar import Number, ScalarFunction, ScalarOp, ScalarParameter, encode_number, function_of
 from tcp_eqsat.lang.types import DType, Shape, TensorType
 
 
@@ -48,6 +48,17 @@ def iota(dtype: DType, shape: Shape, axis: int) -> Node:
 
 def map_function(function: ScalarFunction, *operands: Node) -> Node:
     return Node.make(op_named("map"), operands, MapAttributes(function))
+
+
+def map_used(function: ScalarFunction, *operands: Node) -> Node:
+    """The function of those operands that it uses; an operand itself where that is all."""
+    used = [x for x in function.walk() if isinstance(x, ScalarParameter)]
+    if len(used) == 1 and used[0] is function.result:
+        return operands[used[0].index]
+    indices = sorted(x.index for x in used) or [0]
+    order = {old: new for new, old in enumerate(indices)}
+    return map_function(
+        function.renumbered(order, tuple(function.parameters[i] for i in indices)), *(operands[i] for i in indices))
 
 
 def map_scalar(op: ScalarOp, *operands: Node) -> Node:

@@ -8,7 +8,7 @@ from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
 from tcp_eqsat.lang.dims import equal
 from tcp_eqsat.lang.op import define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import MapAttributes
-from tcp_eqsat.lang.ops.builders import map_function
+from tcp_eqsat.lang.ops.builders import map_used
 from tcp_eqsat.lang.pointful import Expr, Operand, axis_index, of_function
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import (
@@ -88,7 +88,7 @@ def scalar_vjp(function: ScalarFunction) -> tuple[ScalarFunction | None, ...]:
 
 def _derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
     functions = scalar_vjp(node.attributes.function)
-    return tuple(None if f is None else map_function(f, g, *node.operands) for f in functions)
+    return tuple(None if f is None else map_used(f, g, *node.operands) for f in functions)
 
 
 map_op = define_op(

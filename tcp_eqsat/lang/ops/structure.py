@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tcp_eqsat.errors import TypeMismatch
-from tcp_eqsat.lang.op import EXPANDED, define_op
-from tcp_eqsat.lang.ops.attributes import CompositeAttributes, ParameterAttributes, ProjectAttributes
+from tcp_eqsat.lang.op import EXPANDED, define_op, map_regions
+from tcp_eqsat.lang.ops.attributes import CompositeAttributes, ProjectAttributes
+from tcp_eqsat.lang.ops.regions import check_region, type_of_results
 from tcp_eqsat.lang.program import Node, Region, walk
 from tcp_eqsat.lang.types import TensorType, TupleType, Type
 
@@ -16,29 +17,8 @@ def _infer_composite(operands: tuple[Type, ...], attributes: CompositeAttributes
         found = ", ".join(map(str, operands))
         raise TypeMismatch(
             f"composite {attributes.name} requires operands ({', '.join(map(str, required))}), got ({found})")
-    _check_region(attributes)
-    if len(region.results) == 1:
-        return region.results[0].type
-    return TupleType(tuple(x.tensor_type for x in region.results))
-
-
-def _check_region(attributes: CompositeAttributes) -> None:
-    """Raises TypeMismatch where the body is not closed or its parameters are not numbered in order."""
-    name, region = attributes.name, attributes.region
-    if not region.results:
-        raise TypeMismatch(f"composite {name} requires a result")
-    for index, x in enumerate(region.parameters):
-        if not isinstance(x.attributes, ParameterAttributes) or x.attributes.index != index:
-            found = x.op.name if x.op.name != "parameter" else f"parameter {x.attributes.index} at {index}"
-            raise TypeMismatch(f"composite {name} requires parameters 0, 1, ..., got {found}")
-    own = set(region.parameters)
-    for node in walk(region.results):
-        if isinstance(node.attributes, ParameterAttributes) and node not in own:
-            raise TypeMismatch(
-                f"composite {name} requires a closed body, which reads parameter {node.attributes.name} of the "
-                "function around it")
-    if len({x.attributes.name for x in region.parameters}) != len(region.parameters):
-        raise TypeMismatch(f"composite {name} requires parameters of different names")
+    check_region(f"composite {attributes.name}", region)
+    return type_of_results(tuple(x.tensor_type for x in region.results))
 
 
 def inline(region: Region, operands: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -97,22 +77,30 @@ def _expand_project(node: Node) -> Node:
 
 project_op = define_op(
     "project", arity=1, attributes=ProjectAttributes, infer=_infer_project,
-    reference=EXPANDED, pointful=EXPANDED, derivative=EXPANDED, expand=_expand_project,
+    reference=lambda attributes, result, items: items[attributes.index],
+    pointful=EXPANDED, derivative=EXPANDED, expand=_expand_project,
     doc="One result of a node that has several.",
 )
 
 
 def expand(roots: tuple[Node, ...]) -> dict[Node, Node]:
-    """Every node the roots depend on, mapped to its equal without composites."""
+    """Every node the roots depend on, mapped to its equal without composites, inside of regions as well."""
     values: dict[Node, Node] = {}
     for node in walk(roots):
         operands = tuple(values[x] for x in node.operands)
-        new: Node = node if operands == node.operands else Node.make(node.op, operands, node.attributes)
+        attributes = node.attributes if node.op is composite_op else map_regions(node.attributes, _expanded_region)
+        new: Node = node if operands == node.operands and attributes is node.attributes else Node.make(
+            node.op, operands, attributes)
         if new.op.expand is not None:
             body = new.op.expand(new)
             new = body if body is new else expand((body,))[body]
         values[node] = new
     return values
+
+
+def _expanded_region(region: Region) -> Region:
+    values = expand(region.results)
+    return Region(region.parameters, tuple(values[x] for x in region.results))
 
 
 __all__ = ["composite_op", "expand", "inline", "project_op", "tuple_of", "tuple_op"]

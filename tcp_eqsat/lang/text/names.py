@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
+from tcp_eqsat.lang.op import region_fields
+from tcp_eqsat.lang.ops.attributes import IfAttributes
+
+_BRANCHES = {IfAttributes: ("then", "else")}
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 _LETTERS = "ijklmnopqrst"
 
@@ -34,3 +39,12 @@ def quoted(name: str) -> str:
 def unquoted(text: str) -> str:
     """The name that `quoted` spells; raises ValueError for an unknown escape."""
     return str(json.loads(text)) if text[0] == '"' else text
+
+
+def region_labels(attributes: type) -> Iterator[tuple[str, tuple[str, ...] | None]]:
+    """For each field of an attribute class that holds regions its name, and the words that stand before its regions.
+
+    None: the word `branch`, any number of times.
+    """
+    for name in region_fields(attributes):
+        yield name, (name,) if name != "regions" else _BRANCHES.get(attributes)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import re
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -25,18 +27,18 @@ from tcp_eqsat.lang.ops.attributes import (
 )
 from tcp_eqsat.lang.program import Function, Node, Program, Region, TensorData
 from tcp_eqsat.lang.scalar import (
-    SCALAR_OPS,
     ScalarExpr,
     ScalarFunction,
     apply,
     encode_number,
+    find_scalar_op,
     literal,
     scalar_op_named,
 )
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
-from tcp_eqsat.lang.text.names import index_order, quoted
+from tcp_eqsat.lang.text.names import index_order, quoted, region_labels
 from tcp_eqsat.lang.text.tokens import Source, Token
-from tcp_eqsat.lang.types import DTYPES, DType, TensorType, TupleType, Type
+from tcp_eqsat.lang.types import DTYPES, DType, Shape, TensorType, TupleType, Type
 
 _MAX_DEPTH = 100  # of nested lists, scalar expressions and regions
 _MAX_CONSTANT = 1 << 31  # bytes
@@ -331,10 +333,12 @@ class _FunctionReader:
         form = getattr(self, f"_read_{token.text}", None)
         if form is not None:
             return form(values)
-        if token.text in SCALAR_OPS:
+        if find_scalar_op(token.text) is not None:
             return builders.map_scalar(scalar_op_named(token.text), *self._operands_of(token, values))
         if token.text in OPS:
-            return Node.make(OPS[token.text], self._operands(values))
+            op = OPS[token.text]
+            operands = self._operands(values)
+            return Node.make(op, operands, None if op.attributes is None else self._attributes(op.attributes))
         raise UnknownName(f"unknown operation {token.text!r}", source.location(token.offset, len(token.text)))
 
     def _operands_of(self, token: Token, values: dict[str, Node]) -> tuple[Node, ...]:
@@ -344,21 +348,81 @@ class _FunctionReader:
             raise TypeMismatch(f"{token.text} requires {arity} operands, got {len(operands)}")
         return operands
 
+    def _attributes(self, kind: type) -> Any:
+        """`{name = value, ...} label (...) {...}`: the fields of an attribute class, in order, regions at the end.
+
+        `shape` is that of the stated type.
+        """
+        source = self.source
+        hints = typing.get_type_hints(kind)
+        fields = [f.name for f in dataclasses.fields(kind)]
+        regions = dict(region_labels(kind))
+        found: dict[str, Any] = {}
+        for n, name in enumerate(each for each in fields if each != "shape" and each not in regions):
+            source.expect("," if n else "{")
+            found[name] = self._attribute(name, lambda hint=hints[name]: self._value(hint))  # type: ignore[misc]
+        if found:
+            source.expect("}")
+        if "shape" in fields:
+            found["shape"] = self._peek_tensor().shape
+        for name, labels in regions.items():
+            found[name] = self._branches() if labels is None else tuple(map(self._labelled, labels))
+            found[name] = found[name] if name == "regions" else found[name][0]
+        return kind(**found)
+
+    def _labelled(self, label: str) -> Region:
+        self.source.expect(label)
+        return self._region()
+
+    def _branches(self) -> tuple[Region, ...]:
+        regions: list[Region] = []
+        while self.source.take("branch"):
+            regions.append(self._region())
+        return tuple(regions)
+
+    def _region(self) -> Region:
+        if self.depth >= _MAX_DEPTH:
+            raise self.source.error(f"regions nested deeper than {_MAX_DEPTH}")
+        values: dict[str, Node] = {}
+        parameters = self._parameters(values)
+        self.depth += 1
+        results = self._body(values)
+        self.depth -= 1
+        return Region(parameters, results)
+
+    def _value(self, hint: Any) -> Any:
+        """A value of a field annotated with `hint`."""
+        readers: dict[Any, Callable[[], Any]] = {
+            int: self._integer, bool: self._truth, Size: lambda: self._size(",", "}"), Shape: self._sizes,
+            tuple[int, ...]: self._integers, DType: self._dtype, ScalarFunction: self._scalar_function,
+            tuple[ScalarFunction, ...]: lambda: self._list(self._scalar_function),
+        }
+        return readers[hint]()
+
+    def _truth(self) -> bool:
+        token = self.source.expect_kind("name", "true or false")
+        if token.text not in ("true", "false"):
+            raise ParseError(f"true or false is required, got {token.text!r}", self.source.location_of(token))
+        return token.text == "true"
+
+    def _list(self, read: Callable[[], Any]) -> tuple[Any, ...]:
+        source = self.source
+        source.expect("[")
+        items = []
+        while not source.at("]"):
+            items.append(read())
+            if not source.take(","):
+                break
+        source.expect("]")
+        return tuple(items)
+
     def _attribute(self, name: str, read: Callable[[], Any]) -> Any:
         self.source.expect(name)
         self.source.expect("=")
         return read()
 
     def _integers(self) -> tuple[int, ...]:
-        source = self.source
-        source.expect("[")
-        numbers: list[int] = []
-        while not source.at("]"):
-            numbers.append(self._integer())
-            if not source.take(","):
-                break
-        source.expect("]")
-        return tuple(numbers)
+        return self._list(self._integer)
 
     def _peek_type(self) -> Type:
         """The type stated at the end of the operation, read ahead."""
@@ -442,18 +506,19 @@ class _FunctionReader:
             return encode_number(token.text == "true", dtype)
         text = token.text
         if token.kind == "name" and text in ("inf", "nan"):
-            return encode_number(float(text), dtype) if dtype.is_float else self._not_a_number(text, dtype, place)
+            try:
+                return encode_number(float(text) if dtype.is_float else int(text), dtype)
+            except (ValueError, TypeMismatch):
+                return self._not_a_number(text, dtype, place)
         if token.kind != "number":
             raise ParseError(f"a number of dtype {dtype} is required, got {text!r}", place)
-        if dtype.is_float:
-            bits = encode_number(float(text), dtype)
-            if "inf" not in text and np.isinf(np.frombuffer(bits, dtype.numpy)[0]):
-                raise ParseError(f"a number within {dtype} is required, got {_shortened(text)}", place)
-            return bits
         try:
-            return encode_number(int(text), dtype)
+            bits = encode_number(float(text) if dtype.is_float else int(text), dtype)
         except (ValueError, TypeMismatch):
             return self._not_a_number(text, dtype, place)
+        if dtype.is_float and "inf" not in text and np.isinf(np.frombuffer(bits, dtype.numpy)[0]):
+            raise ParseError(f"a number within {dtype} is required, got {_shortened(text)}", place)
+        return bits
 
     def _not_a_number(self, text: str, dtype: DType, place: Location) -> bytes:
         raise ParseError(f"a number of dtype {dtype} is required, got {_shortened(text)!r}", place)
@@ -508,7 +573,7 @@ class _FunctionReader:
         if token.text in DTYPES:
             dtype = DTYPES[token.text]
             return literal(np.frombuffer(self._number(dtype), dtype.numpy)[0], dtype)
-        if token.text not in SCALAR_OPS:
+        if find_scalar_op(token.text) is None:
             raise UnknownName(f"unknown scalar operation or name {token.text!r}", place)
         source.expect("(")
         arguments: list[ScalarExpr] = []
@@ -633,14 +698,6 @@ class _FunctionReader:
         return Node.make(OPS["project"], operands, ProjectAttributes(index))
 
     def _read_composite(self, values: dict[str, Node]) -> Node:
-        source = self.source
-        if self.depth >= _MAX_DEPTH:
-            raise source.error(f"composites nested deeper than {_MAX_DEPTH}")
-        name = source.expect_named("symbol", "a name such as @softmax")
+        name = self.source.expect_named("symbol", "a name such as @softmax")
         operands = self._operands(values)
-        inner: dict[str, Node] = {}
-        parameters = self._parameters(inner)
-        self.depth += 1
-        results = self._body(inner)
-        self.depth -= 1
-        return builders.composite(name, Region(parameters, results), *operands)
+        return builders.composite(name, self._region(), *operands)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.lang.dims import LARGEST, Symbol, format_size, symbols_of
+from tcp_eqsat.lang.narrow import encode_float
 from tcp_eqsat.lang.op import region_fields, regions_of, size_fields
 from tcp_eqsat.lang.ops.attributes import (
     CompositeAttributes,
@@ -220,9 +221,17 @@ def format_number(value: Any, dtype: DType) -> str:
             return "nan"
         if np.isinf(value):
             return "inf" if value > 0 else "-inf"
-        return np.format_float_scientific(value, trim="0") if value != 0 and not 1e-4 <= abs(
-            value) < 1e16 else np.format_float_positional(value, trim="0")
+        number = _shortest(value, dtype) if dtype.bits < 32 else value
+        return np.format_float_scientific(number, trim="0") if value != 0 and not 1e-4 <= abs(
+            number) < 1e16 else np.format_float_positional(number, trim="0")
     return str(bool(value)).lower() if dtype.name == "bool" else str(int(value))
+
+
+def _shortest(value: Any, dtype: DType) -> float:
+    """The f64 of fewest digits that rounds to a value of a narrow dtype."""
+    bits = np.asarray(value, dtype.numpy).tobytes()
+    near = (float(f"{float(value):.{digits}e}") for digits in range(9))
+    return next(x for x in near if encode_float(x, dtype).tobytes() == bits)
 
 
 def format_data(data: TensorData) -> str:
@@ -236,7 +245,9 @@ def format_data(data: TensorData) -> str:
         return f"splat {format_number(array.reshape(-1)[0], data.dtype)}"
     if array.size <= _DENSE_LIMIT and as_numbers:
         return _nested(array, data.dtype)
-    little = array.astype(array.dtype.newbyteorder("<"))
+    size = data.dtype.bytes
+    little = array.reshape(-1).view(f"u{size}").astype(f"<u{size}") if size < 4 else array.astype(
+        array.dtype.newbyteorder("<"))
     return f'base64 "{base64.b64encode(little.tobytes()).decode()}"'
 
 
