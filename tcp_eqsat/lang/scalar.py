@@ -20,7 +20,7 @@ from tcp_eqsat.errors import TypeMismatch, UnknownName
 from tcp_eqsat.lang.narrow import by_f32, convert_array, encode_float, in_f32, widened
 from tcp_eqsat.lang.types import DType, Kind, integer_range
 
-Number = bool | int | float
+Number = bool | int | float | complex
 
 
 class _NotDifferentiable:
@@ -67,10 +67,34 @@ class ScalarOp:
         """The dtype of the result; raises TypeMismatch with the operation's name."""
         if len(operands) != self.arity:
             raise TypeMismatch(f"{self.name} requires {self.arity} operands, got {len(operands)}")
-        return self.infer(*operands)
+        if not any(dtype.is_complex for dtype in operands):
+            return self.infer(*operands)
+        form = COMPLEX_FORMS.get(self.name)
+        if form is None:
+            raise TypeMismatch(f"{self.name} requires real numbers, got {', '.join(map(str, operands))}")
+        return form.infer(*operands)
 
 
 SCALAR_OPS: dict[str, ScalarOp] = {}
+
+Parts = tuple["ScalarExpr", "ScalarExpr"]
+
+
+@dataclass(frozen=True)
+class ComplexForm:
+    """What a scalar operation is on complex operands. Complex values are taken apart before the e-graph is built.
+
+    infer      operand dtypes, some of them complex -> result dtype; raises TypeMismatch
+    parts      the operands, complex ones as pairs of real and imaginary part -> the result, a pair if it is complex
+    reference  arrays of the operand dtypes -> array of the result dtype, elementwise (the definition)
+    """
+
+    infer: Callable[..., DType]
+    parts: Callable[..., Parts | ScalarExpr]
+    reference: Callable[..., Any]
+
+
+COMPLEX_FORMS: dict[str, ComplexForm] = {}
 
 
 def scalar_op(name: str, operands: str, **definition: Any) -> ScalarOp:
@@ -221,9 +245,13 @@ def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
     number that a float dtype lacks altogether: an infinity, or what would be one, or 0 in f8e8m0fnu.
     """
     if isinstance(value, np.generic) and value.dtype.kind == "V":
-        value = widened(np.asarray(value))[()]
+        value = widened(np.asarray(value)).item()
+    if dtype.is_complex and isinstance(value, (complex, np.complexfloating)):
+        return encode_number(value.real, dtype.part) + encode_number(value.imag, dtype.part)
     if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
         raise TypeMismatch(f"a number is required, got {type(value).__name__}")
+    if dtype.is_complex:
+        return encode_number(value, dtype.part) + encode_number(0, dtype.part)
     if dtype.kind is not Kind.FLOAT:
         if isinstance(value, (float, np.floating)) and not float(value).is_integer():
             raise TypeMismatch(f"a literal of dtype {dtype} must be an integer, got {value}")
@@ -319,8 +347,10 @@ class ScalarFunction:
 
 def evaluate_op(op: ScalarOp, dtype: DType, *operands: Any) -> np.ndarray:
     """One operation on arrays by its reference, with the floating-point warnings off."""
+    is_complex = any(np.asarray(x).dtype.kind == "c" for x in operands)
+    reference = COMPLEX_FORMS[op.name].reference if is_complex else op.reference
     with np.errstate(all="ignore"):
-        return np.asarray(op.reference(*operands), dtype.numpy)
+        return np.asarray(reference(*operands), dtype.numpy)
 
 
 @functools.lru_cache(maxsize=None)

@@ -73,6 +73,16 @@ class DType:
         """Whether arithmetic is done in f32 and rounded to this dtype after each operation: f16, bf16."""
         return self.kind is Kind.FLOAT and self.bits == 16
 
+    @property
+    def part(self) -> DType:
+        """The dtype of the real and imaginary parts of a complex dtype."""
+        return {64: F32, 128: F64}[self.bits]
+
+    @property
+    def of_parts(self) -> DType:
+        """The complex dtype whose parts are of this one: f32 or f64."""
+        return {32: C64, 64: C128}[self.bits]
+
     def __str__(self) -> str:
         return self.name
 
@@ -89,13 +99,14 @@ F8E3M4, F8E4M3, F8E4M3FN, F8E4M3FNUZ, F8E4M3B11FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0F
     DType(f"f8{form}", Kind.FLOAT, 8, storage_only=True)
     for form in ("e3m4", "e4m3", "e4m3fn", "e4m3fnuz", "e4m3b11fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"))
 
-# The dtypes that programs compute with and move.
+# The real dtypes: what is left when complex values are taken apart.
 DTYPES: dict[str, DType] = {
-    dtype.name: dtype for dtype in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64)
+    dtype.name: dtype for dtype in (
+        BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, F16, BF16, I2, I4, U2, U4, *FLOAT8)
 }
-# Every dtype that has a name: those, and those that types can state already.
+# Every dtype.
 NAMED_DTYPES: dict[str, DType] = DTYPES | {
-    dtype.name: dtype for dtype in (I2, I4, U2, U4, F16, BF16, *FLOAT8, C64, C128)
+    dtype.name: dtype for dtype in (C64, C128)
 }
 
 _PREFIX = {Kind.INT: "int", Kind.UINT: "uint", Kind.FLOAT: "float", Kind.COMPLEX: "complex"}
@@ -110,7 +121,7 @@ _NUMPY: dict[str, np.dtype] = {
     dtype.name: np.dtype("bool" if dtype.kind is Kind.BOOL else f"{_PREFIX[dtype.kind]}{dtype.bits}")
     for dtype in NAMED_DTYPES.values() if dtype.name not in _EXTENSIONS
 }
-_OF_NUMPY: dict[np.dtype, DType] = {_NUMPY[name]: dtype for name, dtype in DTYPES.items() if name in _NUMPY}
+_OF_NUMPY: dict[np.dtype, DType] = {_NUMPY[name]: dtype for name, dtype in NAMED_DTYPES.items() if name in _NUMPY}
 _OF_EXTENSION: dict[str, DType] = {_EXTENSIONS[name]: dtype for name, dtype in DTYPES.items() if name in _EXTENSIONS}
 
 
