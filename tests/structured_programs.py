@@ -10,17 +10,39 @@ from programs import ELEMENTS, Maker, count, sampler, scalar_function, signature
 from tcp_eqsat.lang.dims import Size, equal, less_equal
 from tcp_eqsat.lang.op import OPS
 from tcp_eqsat.lang.ops.attributes import (
+    CumulativeAttributes,
     DynamicSliceAttributes,
     GatherAttributes,
+    ReduceGeneralAttributes,
     ScatterAttributes,
+    SearchSortedAttributes,
+    SortAttributes,
     WindowAxes,
 )
 from tcp_eqsat.lang.ops.index_builders import adding, renumbered, replacing
+from tcp_eqsat.lang.ops.order_builders import ascending, descending
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import SCALAR_OPS, ScalarFunction, function_of
-from tcp_eqsat.lang.types import BOOL, DTYPES, F32, DType, Shape
+from tcp_eqsat.lang.types import BOOL, DTYPES, F32, DType, Shape, TensorType
 
-INDEX_DTYPES = tuple(d for d in DTYPES.values() if d.is_integer)
+INDEX_DTYPES = tuple(d for d in DTYPES.values() if d.is_integer and not d.storage_only)
+
+
+def computed(maker: Maker, shape: Shape | None = None, *, rank: int = 0) -> Node:
+    """A value of a dtype that has arithmetic and an order."""
+
+    def fits(dtype: DType) -> bool:
+        return not dtype.storage_only and not dtype.is_complex
+
+    allowed = [d for d in maker.dtypes if fits(d)] or [F32]
+    if maker.chance(0.6):
+        shape = maker.shape(max(rank, maker.rank())) if shape is None and maker.chance(0.5) else shape
+        x = maker.tensor(maker.random.choice(allowed), shape, lambda x: len(x.shape) >= rank)
+        return x if len(x.shape) >= rank else maker.leaf(TensorType(x.dtype, maker.shape(rank)))
+    x = maker.tensor(None, shape, lambda x: len(x.shape) >= rank and x.dtype in allowed)
+    if len(x.shape) >= rank and fits(x.dtype):
+        return x
+    return maker.leaf(TensorType(maker.random.choice(allowed), x.shape if len(x.shape) >= rank else maker.shape(rank)))
 
 
 def fit(maker: Maker, size: Size) -> Size:
@@ -83,14 +105,14 @@ def _gather(maker: Maker) -> Node:
 
 @sampler("scatter")
 def _scatter(maker: Maker) -> Node:
-    x = maker.tensor()
+    x = computed(maker)
     axes, indices, sizes = windows(maker, x)
     lengths = [n for axis, n in enumerate(indices.shape) if axis != axes.component_axis]
     rank = len(lengths) + len(sizes)
     inside = dict(zip(axes.window_axes, sizes.values(), strict=True))
     numbering = iter(lengths)
     shape = tuple(inside[a] if a in inside else next(numbering) for a in range(rank))
-    inputs = [x, *(maker.tensor(shape=x.shape) for _ in range(maker.random.choice((0, 0, 1))))]
+    inputs = [x, *(computed(maker, x.shape) for _ in range(maker.random.choice((0, 0, 1))))]
     updates = [maker.tensor(each.dtype, shape) for each in inputs]
     functions = combining(maker, [each.dtype for each in inputs])
     return Node.make(OPS["scatter"], (*inputs, indices, *updates), ScatterAttributes(
@@ -141,3 +163,64 @@ def _dynamic_update_slice(maker: Maker) -> Node:
     return Node.make(OPS["dynamic_update_slice"], (x, update, *starts_for(maker, x.shape)))
 
 
+
+
+# Along axes
+
+
+def together(maker: Maker) -> list[Node]:
+    """One to three values of one shape that has an axis."""
+    x = computed(maker, rank=1)
+    return [x, *(computed(maker, x.shape) for _ in range(maker.random.choice((0, 0, 1, 2))))]
+
+
+def accumulating(maker: Maker, dtypes: list[DType]) -> tuple[ScalarFunction, ...]:
+    """For each dtype a function of the values so far and the next ones of all."""
+    parameters = (*dtypes, *dtypes)
+    found = []
+    for n, dtype in enumerate(dtypes):
+        names = ("maximum", "minimum") if dtype is BOOL else ("add", "multiply", "maximum", "minimum")
+        function = function_of(SCALAR_OPS[maker.random.choice(names)], dtype, dtype)
+        if not maker.stable and maker.chance(0.3):
+            function = binary(maker, dtype)
+        found.append(renumbered(function, (n, len(dtypes) + n), parameters))
+    return tuple(found)
+
+
+@sampler("cumulative")
+def _cumulative(maker: Maker) -> Node:
+    operands = together(maker)
+    functions = accumulating(maker, [x.dtype for x in operands])
+    return Node.make(OPS["cumulative"], tuple(operands), CumulativeAttributes(
+        functions, maker.random.randrange(len(operands[0].shape)), maker.chance(0.5)))
+
+
+@sampler("reduce_general")
+def _reduce_general(maker: Maker) -> Node:
+    x = computed(maker)
+    operands = [x, *(computed(maker, x.shape) for _ in range(maker.random.choice((0, 0, 1, 2))))]
+    initial = [maker.tensor(each.dtype, ()) for each in operands]
+    axes = tuple(a for a in range(len(x.shape)) if maker.chance(0.6))
+    functions = accumulating(maker, [each.dtype for each in operands])
+    return Node.make(OPS["reduce_general"], (*operands, *initial), ReduceGeneralAttributes(functions, axes))
+
+
+@sampler("sort")
+def _sort(maker: Maker) -> Node:
+    operands = together(maker)
+    dtypes = [x.dtype for x in operands]
+    key = maker.random.randrange(len(operands))
+    function = maker.random.choice((ascending, descending))(dtypes[key])
+    if not maker.stable and maker.chance(0.2):
+        name = maker.random.choice(("less", "less_equal", "not_equal"))
+        function = function_of(SCALAR_OPS[name], dtypes[key], dtypes[key])
+    function = renumbered(function, (key, len(dtypes) + key), (*dtypes, *dtypes))
+    return Node.make(OPS["sort"], tuple(operands), SortAttributes(
+        function, maker.random.randrange(len(operands[0].shape))))
+
+
+@sampler("search_sorted")
+def _search_sorted(maker: Maker) -> Node:
+    wanted = computed(maker)
+    return Node.make(OPS["search_sorted"], (maker.tensor(wanted.dtype, maker.shape(1)), wanted),
+                     SearchSortedAttributes(maker.chance(0.5)))

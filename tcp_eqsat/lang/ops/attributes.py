@@ -161,11 +161,37 @@ class DynamicSliceAttributes:
 
 @dataclass(frozen=True, slots=True)
 class CumulativeAttributes:
-    """`function` of two values, from the first index on, or from the last."""
+    """With k operands, function n gives value n from k values so far and the k next ones along `axis`."""
+
+    functions: tuple[ScalarFunction, ...]
+    axis: int
+    reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceGeneralAttributes:
+    """With k operands, function n gives value n from k values so far and the k next ones along `axes`."""
+
+    functions: tuple[ScalarFunction, ...]
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortAttributes:
+    """With k operands, `function` tells of k left and k right values whether left comes before right."""
 
     function: ScalarFunction
     axis: int
-    reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSortedAttributes:
+    """`right`: past equal values."""
+
+    right: bool
+
+
+# Control
 
 
 @dataclass(frozen=True, slots=True)
