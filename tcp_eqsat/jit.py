@@ -22,11 +22,10 @@ from tcp_eqsat.frontends.traced import assuming
 from tcp_eqsat.frontends.tracing import parameter_names, trace
 from tcp_eqsat.lang.dims import Size, evaluate, substitute, symbol, symbols_of
 from tcp_eqsat.lang.program import Program
-from tcp_eqsat.lang.types import DTYPES, TensorType, dtype_of
+from tcp_eqsat.lang.types import TensorType, dtype_of
 from tcp_eqsat.lang.unify import Unifier
 
 _OPTIONS = tuple(inspect.signature(pipeline.compile).parameters)[1:]
-_NUMPY_TYPES = frozenset(dtype.numpy.type for dtype in DTYPES.values())
 _MAX_TRACES = 1000  # each unites at least two of the sizes of one call
 
 
@@ -35,6 +34,16 @@ class _Unequal(Exception):
 
     def __init__(self, left: Size, right: Size) -> None:
         self.sizes = left, right
+
+
+@functools.lru_cache(maxsize=256)
+def _is_ours(array_dtype: np.dtype) -> bool:
+    """Whether a NumPy dtype has a counterpart."""
+    try:
+        dtype_of(array_dtype)
+    except UnknownName:
+        return False
+    return True
 
 
 class Jitted:
@@ -91,7 +100,7 @@ class Jitted:
     def _arrays(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[np.ndarray]:
         if keywords:
             arguments = self._in_order(arguments, keywords)
-        return [value if isinstance(value, np.ndarray) and value.dtype.type in _NUMPY_TYPES
+        return [value if isinstance(value, np.ndarray) and _is_ours(value.dtype)
                 else self._array(number, len(arguments), value) for number, value in enumerate(arguments)]
 
     def _in_order(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[Any]:

@@ -22,9 +22,10 @@ from tcp_eqsat.errors import ArgumentError
 from tcp_eqsat.lang.binding import bind_symbols
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.dims import Symbol, evaluate
+from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.program import Function, Program
 from tcp_eqsat.lang.reference import evaluate as evaluate_reference
-from tcp_eqsat.lang.types import Kind, TensorType, dtype_of
+from tcp_eqsat.lang.types import F32, F64, TensorType, dtype_of, integer_range
 from tcp_eqsat.report import Report, json_ready
 
 DEFAULT_SIZE = 8  # of a symbol that nobody sets, where its range allows it
@@ -202,9 +203,12 @@ def random_array(random: np.random.Generator, type_: TensorType, sizes: Mapping[
     if math.prod(shape) * dtype.bytes > _MEMORY_BYTES:
         raise ArgumentError(f"an array of type {type_} is too large for this machine with sizes {dict(sizes)}")
     if dtype.is_float:
-        return random.standard_normal(shape, dtype.numpy)  # f32 and f64 are all there are
-    low, high = (0, 2) if dtype.kind is Kind.BOOL else (-8 if dtype.is_signed else 0, 9)
-    return random.integers(low, high, shape, dtype.numpy)
+        if dtype in (F32, F64):
+            return random.standard_normal(shape, dtype.numpy)
+        return convert_array(random.standard_normal(shape, np.float32), dtype)
+    least, most = integer_range(dtype)
+    drawn = random.integers(max(least, -8), min(most, 8), shape, np.int64, endpoint=True)
+    return convert_array(drawn, dtype)
 
 
 def show_run(outcome: Outcome, console: Console) -> None:

@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 import tcp_eqsat.lang.ops  # noqa: F401  (fills the tables)
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.dims import Dim, Size, equal, evaluate, exact_divide, less_equal, symbol, symbols_of
+from tcp_eqsat.lang.float_format import float_limits
+from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.op import OPS, PROCEDURAL, regions_of
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import (
@@ -54,7 +56,20 @@ from tcp_eqsat.lang.scalar import (
     scalar_op_named,
 )
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
-from tcp_eqsat.lang.types import BOOL, DTYPES, F32, F64, I32, DType, Kind, Shape, TensorType, TupleType
+from tcp_eqsat.lang.types import (
+    BOOL,
+    DTYPES,
+    F8E8M0FNU,
+    F32,
+    F64,
+    I32,
+    DType,
+    Kind,
+    Shape,
+    TensorType,
+    TupleType,
+    integer_range,
+)
 
 SYMBOLS: dict[str, Dim] = {
     "b": symbol("b"), "s": symbol("s", 1, 64), "h": symbol("h", 0, 64, 4), "k": symbol("k", 2, 9)}
@@ -78,8 +93,10 @@ def is_discontinuous(op: ScalarOp, operands: Sequence[DType]) -> bool:
     """Whether a small change of a float operand can change the result a lot."""
     if not any(d.is_float for d in operands):
         return False
+    if any(d.is_float and d.bits < 32 for d in operands):
+        return True  # the last place of a narrow float is more than other dtypes' tolerance
     if op.name.startswith("astype_"):
-        return not op.result_dtype(*operands).is_float
+        return op.result_dtype(*operands) not in (F32, F64)
     return op.derivative is NOT_DIFFERENTIABLE or op.name == "fmod"
 
 
@@ -135,7 +152,10 @@ class Maker:
         return self.random.random() < probability
 
     def dtype(self) -> DType:
-        return F32 if F32 in self.dtypes and self.chance(0.35) else self.random.choice(self.dtypes)
+        if F32 in self.dtypes and self.chance(0.35):
+            return F32
+        usual = [d for d in self.dtypes if not d.storage_only]
+        return self.random.choice(usual if usual and self.chance(0.85) else self.dtypes)
 
     def size(self) -> Size:
         if self.symbolic and self.chance(0.3):
@@ -168,8 +188,8 @@ class Maker:
             generator = np.random.default_rng(self.random.getrandbits(32))
             values = "tame" if self.stable else self.random.choice(("tame", "nasty"))
             return builders.constant(random_array(generator, type_.dtype, type_.shape, values))
-        return builders.splat(self.random.choice((0, 1, 1, 0.5)) if type_.dtype.is_float else 1,
-                              type_.dtype, type_.shape)
+        number = self.random.choice((0, 1, 1, 0.5)) if type_.dtype.is_float and type_.dtype != F8E8M0FNU else 1
+        return builders.splat(number, type_.dtype, type_.shape)
 
     def tensor(self, dtype: DType | None = None, shape: Shape | None = None,
                wanted: Callable[[Node], bool] = lambda x: True) -> Node:
@@ -274,10 +294,11 @@ def scalar_function(maker: Maker, dtypes: Sequence[DType], operations: int = 4) 
 def _literal(maker: Maker, dtype: DType) -> ScalarExpr:
     if dtype is BOOL:
         return literal(maker.chance(0.5), dtype)
+    if dtype.storage_only:
+        return literal(1, dtype)
     if dtype.is_float:
         return literal(maker.random.choice((0.0, -0.0, 1.0, -1.5, 0.1, 1e30, float("inf"))), dtype)
-    info = np.iinfo(dtype.numpy)
-    return literal(maker.random.choice((0, 1, 3, int(info.min), int(info.max))), dtype)
+    return literal(maker.random.choice((0, 1, 3, *integer_range(dtype))), dtype)
 
 
 @sampler("view")
@@ -434,7 +455,7 @@ def reduction_of(maker: Maker, op: ScalarOp, x: Node) -> Node:
 
 @sampler("contract")
 def _contract(maker: Maker) -> Node:
-    allowed = [d for d in maker.dtypes if d is not BOOL] or [F32]
+    allowed = [d for d in maker.dtypes if d is not BOOL and not d.storage_only] or [F32]
     x = maker.tensor(wanted=lambda n: n.dtype in allowed)
     if x.dtype not in allowed:
         x = maker.tensor(maker.random.choice(allowed))
@@ -806,10 +827,10 @@ def random_array(generator: np.random.Generator, dtype: DType, shape: tuple[int,
             array = array * 10.0 ** generator.integers(-4, 5, shape)
         pool = special_values(dtype)
     else:
-        info = np.iinfo(dtype.numpy)
-        array = generator.integers(max(int(info.min), -9), 10, shape)
+        least, most = integer_range(dtype)
+        array = generator.integers(max(least, -9), min(most + 1, 10), shape)
         pool = special_values(dtype)
-    array = np.asarray(array).astype(dtype.numpy)
+    array = convert_array(array, dtype)
     if values == "nasty":
         array = np.where(generator.random(shape) < 0.4, generator.choice(pool, shape), array)
     return np.asarray(array, dtype.numpy)
@@ -821,16 +842,16 @@ def special_values(dtype: DType) -> np.ndarray:
     if dtype.kind is Kind.BOOL:
         return np.array([False, True])
     if dtype.is_integer:
-        info = np.iinfo(dtype.numpy)
-        numbers = {int(info.min), int(info.min) + 1, int(info.max), int(info.max) - 1, 0, 1, 2, 3, 7, dtype.bits - 1,
-                   dtype.bits, dtype.bits + 1, -1, -2, -3}
-        return np.array(sorted(n for n in numbers if info.min <= n <= info.max), dtype.numpy)
-    info = np.finfo(dtype.numpy)
-    positive = [0.0, float(info.smallest_subnormal), float(info.smallest_subnormal) * 3, float(info.tiny),
-                float(info.eps), 1e-3, 0.25, 0.5, 1 - float(info.epsneg), 1.0, 1 + float(info.eps), 1.5, 2.0, 2.5, 3.0,
-                np.pi / 2, 10.0, 88.5, 127.5, 128.0, 255.5, 2.0 ** 31, 2.0 ** 32, 2.0 ** 63, 2.0 ** 64,
-                float(info.max), np.inf]
-    return np.array([*positive, *(-x for x in positive), np.nan], dtype.numpy)
+        least, most = integer_range(dtype)
+        numbers = {least, least + 1, most, most - 1, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, dtype.bits + 1,
+                   -1, -2, -3}
+        wide = np.int64 if dtype.is_signed else np.uint64
+        return convert_array(np.array(sorted(n for n in numbers if least <= n <= most), wide), dtype)
+    limits = float_limits(dtype)
+    positive = [0.0, limits.least, limits.least * 3, limits.least_normal, limits.epsilon, 1e-3, 0.25, 0.5,
+                1 - limits.epsilon / 2, 1.0, 1 + limits.epsilon, 1.5, 2.0, 2.5, 3.0, np.pi / 2, 10.0, 88.5, 127.5, 128.0,
+                255.5, 2.0 ** 31, 2.0 ** 32, 2.0 ** 63, 2.0 ** 64, limits.largest, np.inf]
+    return convert_array(np.array([*positive, *(-x for x in positive), np.nan]), dtype)
 
 
 import structured_programs  # noqa: E402, F401  (fills the table further)

@@ -133,10 +133,10 @@ def lanes_for(graph: Graph, leaves: Sequence[Leaf], axis: int, target: CpuTarget
             if axis not in graph.free(value) and not isinstance(value, Constant):
                 continue
             if not isinstance(value, Read) and value.dtype != BOOL:
-                bits = max(bits, value.dtype.bits)
+                bits = max(bits, _working_bits(value))
             if isinstance(value, Load):
                 gathers |= dict(value.offset.terms).get(axis, 0) not in (0, 1)
-        bits = max(bits, leaf.value.dtype.bits)
+        bits = max(bits, 8 * leaf.value.dtype.bytes)
     lanes = max(1, target.vector_bits // bits)
     if gathers:
         lanes = min(lanes, MOST_GATHERED)
@@ -144,6 +144,14 @@ def lanes_for(graph: Graph, leaves: Sequence[Leaf], axis: int, target: CpuTarget
     if isinstance(extent, int):
         lanes = min(lanes, 1 << max(0, extent - 1).bit_length())
     return lanes
+
+
+def _working_bits(value: Value) -> int:
+    """The width in which a value is computed: what is done to f16 and bf16 is done in f32."""
+    if isinstance(value, Apply) and not value.op.takes_narrow and any(
+            x.dtype.is_narrow_float for x in (value, *value.operands)):
+        return 32
+    return 8 * value.dtype.bytes
 
 
 def order_by_stride(graph: Graph, axes: tuple[int, ...], value: Value) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from tcp_eqsat.errors import ArgumentError, UnknownName
 from tcp_eqsat.extract.cost import Access, Contraction, KernelFacts
 from tcp_eqsat.lang.scalar import SCALAR_OPS, ScalarOp
-from tcp_eqsat.lang.types import DType
+from tcp_eqsat.lang.types import F32, DType
 
 SCHEMA = 1
 _LEVELS = ("l1", "l2", "l3", "dram")
@@ -54,7 +54,7 @@ class MachineModel:
         """One computation for each register tile; an element that vectors don't run along is computed alone."""
         if vectorised:
             return max(1.0, math.ceil(others / self.numbers["contraction.tile_rows"]))
-        lanes = self.numbers["machine.vector"] / dtype.bytes
+        lanes = self.numbers["machine.vector"] / max(dtype.bytes, 4)
         return lanes * max(1.0, math.ceil(others / self.numbers["contraction.tile_columns"]))
 
     def kernel(self, facts: KernelFacts) -> float:
@@ -72,8 +72,9 @@ class MachineModel:
 
     def _contraction(self, contraction: Contraction) -> float:
         """Columns fill whole vectors."""
-        rate = self.numbers.get(f"contraction.{contraction.dtype}", self.numbers["contraction.other"])
-        lanes = self.numbers["machine.vector"] / contraction.dtype.bytes
+        dtype = F32 if contraction.dtype.is_narrow_float else contraction.dtype
+        rate = self.numbers.get(f"contraction.{dtype}", self.numbers["contraction.other"])
+        lanes = self.numbers["machine.vector"] / dtype.bytes
         filled = math.ceil(contraction.columns / lanes) * lanes / max(contraction.columns, 1.0)
         return contraction.flops * filled / (rate * 1e3)
 

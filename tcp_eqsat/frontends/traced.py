@@ -247,11 +247,11 @@ def is_number(value: Any) -> bool:
 
 
 def common_dtype(dtypes: Sequence[DType]) -> DType:
-    """The widest of dtypes of one kind; raises TypeMismatch for mixtures of kinds."""
-    kinds = {d.kind for d in dtypes}
-    if len(kinds) > 1:
+    """The widest of dtypes of one kind; raises TypeMismatch for mixtures of kinds, or of equally wide dtypes."""
+    widest = max(dtypes, key=lambda d: d.bits)
+    if any(d.kind is not widest.kind or (d.bits == widest.bits and d != widest) for d in dtypes):
         raise TypeMismatch(f"operands of dtypes {', '.join(map(str, dtypes))} don't mix: convert with astype")
-    return max(dtypes, key=lambda d: d.bits)
+    return widest
 
 
 def lift_together(values: Sequence[Operand]) -> list[Node]:

@@ -1,9 +1,11 @@
-"""The bits of the floats of 16 and 8 bits: what a conversion by integer arithmetic needs to know."""
+"""The bits of the floats of 16 and 8 bits: what a conversion by integer arithmetic needs to know, and limits."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+
+import numpy as np
 
 from tcp_eqsat.lang.types import (
     BF16,
@@ -14,6 +16,7 @@ from tcp_eqsat.lang.types import (
     F8E4M3FNUZ,
     F8E5M2,
     F8E5M2FNUZ,
+    F8E8M0FNU,
     F16,
     DType,
 )
@@ -93,3 +96,30 @@ FORMATS: dict[DType, FloatFormat] = {
     F8E5M2FNUZ: FloatFormat(5, 2, 16, NonFinite.ZERO),
 }
 """All but f8e8m0fnu, which has neither sign nor zero nor mantissa: bits b stand for 2**(b - 127), 255 for NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloatLimits:
+    """The positive numbers of a float dtype: the least, the least with all its digits, the largest; the distance from
+    1 to the next; whether there are infinities."""
+
+    least: float
+    least_normal: float
+    largest: float
+    epsilon: float
+    has_infinity: bool
+
+
+def float_limits(dtype: DType) -> FloatLimits:
+    """The limits of any float dtype."""
+    if dtype == F8E8M0FNU:
+        return FloatLimits(2.0**-127, 2.0**-127, 2.0**127, 1.0, False)
+    if dtype not in FORMATS:
+        info = np.finfo(dtype.numpy)
+        return FloatLimits(
+            float(info.smallest_subnormal), float(info.tiny), float(info.max), float(info.eps), True)
+    form = FORMATS[dtype]
+    exponent, fraction = divmod(form.largest, 1 << form.mantissa_bits)
+    largest = (1 + fraction * 2.0**-form.mantissa_bits) * 2.0 ** (exponent - form.bias)
+    return FloatLimits(
+        form.step, form.least_normal, largest, 2.0**-form.mantissa_bits, form.non_finite is NonFinite.IEEE)

@@ -26,6 +26,7 @@ from tcp_eqsat.lang.scalar import (
     ScalarLiteral,
     ScalarOp,
     ScalarParameter,
+    scalar_op_named,
 )
 from tcp_eqsat.lang.types import DType
 
@@ -156,6 +157,17 @@ class Choose:
 
 
 Expr = Operand | Literal | Position | Apply | Fold | Choose
+
+
+def apply_op(name: str, *operands: Expr) -> Apply:
+    """A scalar operation by name; raises TypeMismatch where it does not type."""
+    op = scalar_op_named(name)
+    return Apply(op, operands, op.result_dtype(*(x.dtype for x in operands)))
+
+
+def converted(expr: Expr, dtype: DType) -> Expr:
+    """The expression as `dtype`."""
+    return expr if expr.dtype == dtype else apply_op(f"astype_{dtype}", expr)
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from tcp_eqsat.errors import Location, UnknownName
 from tcp_eqsat.lang.dims import Guard, Symbol, symbols_of
+from tcp_eqsat.lang.narrow import from_bits
 from tcp_eqsat.lang.types import DType, TensorType, TupleType, Type, dtype_of
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ class TensorData:
     def __init__(self, array: np.ndarray) -> None:
         self.dtype: DType = dtype_of(array.dtype)
         array = np.array(array, self.dtype.numpy, order="C", copy=True)
+        if self.dtype.bits < 8:
+            array = from_bits(array.view(np.uint8), self.dtype)
         array.flags.writeable = False
         self.array = array
         digest = hashlib.blake2b(f"{self.dtype}{array.shape}".encode(), digest_size=16)
         if array.size:
-            digest.update(array.data.cast("B"))
+            digest.update(array.reshape(-1).view(np.uint8).data)
         self._digest = digest.digest()
 
     @property

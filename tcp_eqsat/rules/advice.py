@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass, replace
 
 from tcp_eqsat.lang.tiers import TIERS
+from tcp_eqsat.lang.types import is_float_array
 from tcp_eqsat.rules.check import check
 from tcp_eqsat.rules.condition import Condition, Fact
 from tcp_eqsat.rules.facts import FACTS, is_float
@@ -74,7 +75,7 @@ def _excludes(fact: Fact, x: TensorVariable, example: Counterexample) -> bool:
 
 
 def _is_not_float(x: TensorVariable, example: Counterexample) -> bool:
-    return x.name in example.inputs and example.inputs[x.name].dtype.kind != "f"
+    return x.name in example.inputs and not is_float_array(example.inputs[x.name])
 
 
 def report(verdict: Verdict) -> str:

@@ -18,7 +18,7 @@ from tcp_eqsat.errors import RuleError, TcpError
 from tcp_eqsat.lang.dims import evaluate
 from tcp_eqsat.lang.program import walk
 from tcp_eqsat.lang.tiers import EXACT, Permissions
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.types import TensorType, is_float_array
 from tcp_eqsat.rules.attribute import same_value
 from tcp_eqsat.rules.condition import ALWAYS, Condition, Fact, Known
 from tcp_eqsat.rules.enumeration import enumerate_rule
@@ -170,7 +170,7 @@ class _Direction:
             return None
         for name, value in values.items():
             for simple in _SIMPLE:
-                if value.dtype.kind != "f":
+                if not is_float_array(value):
                     break
                 tried = {**values, name: np.asarray(simple, value.dtype)}
                 changed = admissible(tried[name], self.facts[name], self.rule.needs)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tcp_eqsat.errors import RuleError
+from tcp_eqsat.lang.narrow import widened
 from tcp_eqsat.rules.attribute import (
     AttributeApply,
     AttributeFunction,
@@ -55,7 +56,7 @@ class Fact:
     def true_of(self, array: np.ndarray) -> bool:
         """Whether it holds for every element."""
         with np.errstate(all="ignore"):
-            return bool(np.all(self.meaning(np.asarray(array))))
+            return bool(np.all(self.meaning(widened(np.asarray(array)))))
 
 
 @dataclass(frozen=True, slots=True)

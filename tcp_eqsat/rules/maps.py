@@ -13,7 +13,7 @@ import numpy as np
 
 from tcp_eqsat.lang.dims import Size, bounds, divides, equal
 from tcp_eqsat.lang.scalar import ScalarOp
-from tcp_eqsat.lang.types import Shape, TensorType
+from tcp_eqsat.lang.types import Shape, TensorType, is_float_array
 from tcp_eqsat.rules.attribute import Sort, attribute_function, same_value
 from tcp_eqsat.rules.condition import predicate
 
@@ -181,7 +181,7 @@ def keeps_single(operation: ScalarOp) -> bool:
 def has_exact_reciprocal(number: Any) -> bool:
     """A power of two, of either sign, whose reciprocal is a number of its dtype."""
     value = np.asarray(number)
-    if value.dtype.kind != "f" or not np.isfinite(value) or value == 0:
+    if not is_float_array(value) or not np.isfinite(value) or value == 0:
         return False
     with np.errstate(all="ignore"):
         reciprocal = np.asarray(1, value.dtype) / value

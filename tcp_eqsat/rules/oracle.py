@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcp_eqsat.lang.dims import evaluate
+from tcp_eqsat.lang.float_format import float_limits
+from tcp_eqsat.lang.narrow import convert_array, widened
 from tcp_eqsat.lang.program import Node, walk
 from tcp_eqsat.lang.reference import evaluate_nodes
 from tcp_eqsat.lang.tiers import FINITE_ONLY, REASSOCIATION, Permissions
-from tcp_eqsat.lang.types import Kind, TensorType
+from tcp_eqsat.lang.types import F32, F64, DType, Kind, TensorType, dtype_of, integer_range, is_float_array
 from tcp_eqsat.rules.condition import Fact
 
 
@@ -37,45 +39,44 @@ class Palette(enum.Enum):
     TINY = "tiny"
 
 
-def _float_choices(dtype: np.dtype) -> tuple[float, ...]:
-    info = np.finfo(dtype)
-    tiny, least, largest = float(info.tiny), float(info.smallest_subnormal), float(info.max)
+def _float_choices(dtype: DType) -> tuple[float, ...]:
+    limits = float_limits(dtype)
+    tiny, least, largest = limits.least_normal, limits.least, limits.largest
     common = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0)
     return (*common, *common, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, -7.0, 0.1, 1e-3,
             least, -least, 3 * least, tiny, -tiny, tiny * 1.5, largest, -largest, largest / 2, largest / 3,
             float(np.sqrt(largest)), 100.25, -100.25)
 
 
-FLOAT_EXAMPLES: np.ndarray = np.array(_float_choices(np.dtype(np.float64)))
+FLOAT_EXAMPLES: np.ndarray = np.array(_float_choices(F64))
 """The special values, as f64."""
 
 
 def draw(rng: random.Random, type_: TensorType, palette: Palette, bindings: Mapping[str, int]) -> np.ndarray:
     """A random array of a type."""
     shape = tuple(evaluate(size, bindings) for size in type_.shape)
-    count, dtype = int(np.prod(shape)), type_.dtype.numpy
+    count, dtype = int(np.prod(shape)), type_.dtype
     source = np.random.default_rng(rng.getrandbits(64))
-    kind = type_.dtype.kind
-    if kind is Kind.BOOL:
+    if dtype.kind is Kind.BOOL:
         values = source.integers(0, 2, count)
-    elif kind is Kind.FLOAT:
+    elif dtype.is_float:
         values = _draw_floats(source, count, palette, dtype)
     else:
-        low = 0 if kind is Kind.UINT else -4
-        values = source.integers(low, 5, count).astype(dtype)
+        least, most = integer_range(dtype)
+        values = source.integers(max(least, -4), min(most, 4), count, endpoint=True)
         if palette is Palette.SPECIAL:
-            info = np.iinfo(dtype)
-            extremes = np.array([info.min, info.max, info.max - 1, info.max // 2, 1, 0], dtype)
-            values = np.where(source.random(count) < 0.3, source.choice(extremes, count), values)
-    return np.asarray(values, dtype).reshape(shape)
+            wide = np.int64 if dtype.is_signed else np.uint64
+            extremes = np.array([least, most, most - 1, most // 2, 1, 0], wide)
+            values = np.where(source.random(count) < 0.3, source.choice(extremes, count), values.astype(wide))
+    return convert_array(values, dtype).reshape(shape)
 
 
-def _draw_floats(source: np.random.Generator, count: int, palette: Palette, dtype: np.dtype) -> np.ndarray:
+def _draw_floats(source: np.random.Generator, count: int, palette: Palette, dtype: DType) -> np.ndarray:
     integers = source.integers(-3, 4, count).astype(np.float64)
     signs = source.choice([-1.0, 1.0], count)
     if palette in (Palette.HUGE, Palette.TINY):
-        info = np.finfo(dtype)
-        unit = float(info.max) / 2 if palette is Palette.HUGE else float(info.smallest_subnormal)
+        limits = float_limits(dtype)
+        unit = limits.largest / 2 if palette is Palette.HUGE else limits.least
         return np.abs(integers % 3) * signs * unit
     if palette is Palette.SUMMABLE:
         special = source.choice([np.nan, np.inf, -np.inf, -0.0, -0.0, -0.0], count)
@@ -97,9 +98,9 @@ def admissible(array: np.ndarray, facts: Sequence[Fact], needs: Permissions) -> 
     one = np.ones((), array.dtype)
     with np.errstate(all="ignore"):
         if FINITE_ONLY in needs:
-            array = np.where(np.isfinite(array), array, one)
+            array = np.where(np.isfinite(widened(array)), array, one)
         for fact in facts:
-            array = np.where(fact.meaning(array), array, one)
+            array = np.where(fact.meaning(widened(array)), array, one)
     return np.asarray(array)
 
 
@@ -145,7 +146,7 @@ class Sides:
                 scale = max((_magnitude(values[x]) for x in self.nodes), default=0.0)
         for number, (left, right) in enumerate(zip(self.lefts, self.rights, strict=True)):
             a, b = values[left], values[right]
-            tolerance = self._tolerance(a.dtype, needs, palette)
+            tolerance = self._tolerance(dtype_of(a.dtype), needs, palette)
             differ = ~_agree(a, b, None if tolerance is None else tolerance * scale)
             if FINITE_ONLY in needs:
                 differ &= self._defined(values, a)
@@ -154,35 +155,37 @@ class Sides:
                 return number, at, a, b
         return None
 
-    def _tolerance(self, dtype: np.dtype, needs: Permissions, palette: Palette) -> float | None:
+    def _tolerance(self, dtype: DType, needs: Permissions, palette: Palette) -> float | None:
         """Of the largest magnitude in either side; None means equal bits.
 
-        Sums and products of these f32 values are exact in the reference's double precision but for one rounding in
-        2**29 that could show, so their bits don't depend on the order. Sums of f64 do.
+        Sums and products of these f32 values (and narrower ones) are exact in the reference's double precision but
+        for one rounding in 2**29 that could show, so their bits don't depend on the order. Sums of f64 do.
         """
-        if dtype.kind != "f":
+        if not dtype.is_float:
             return None
         if REASSOCIATION in needs:
-            return 2.0**-38 if dtype == np.float64 else 2.0**-17
-        return 2.0**-44 if self.sums and dtype == np.float64 and palette is Palette.MODERATE else None
+            return 2.0**-38 if dtype == F64 else 2.0**-17 if dtype == F32 else 16 * float_limits(dtype).epsilon
+        return 2.0**-44 if self.sums and dtype == F64 and palette is Palette.MODERATE else None
 
     def _defined(self, values: Mapping[Node, np.ndarray], result: np.ndarray) -> np.ndarray:
         """Where everything that the left side computes is finite."""
         defined = np.ones(result.shape, bool)
         for x in walk(self.lefts):
-            good = np.isfinite(values[x])
+            good = np.isfinite(widened(values[x]))
             defined &= good if self.elementwise and good.shape == result.shape else bool(good.all())
         return defined
 
 
 def _magnitude(array: np.ndarray) -> float:
-    if array.dtype.kind != "f":
+    if not is_float_array(array):
         return 0.0
+    array = widened(array)
     return float(np.max(np.abs(array), initial=0.0, where=np.isfinite(array)))
 
 
 def _agree(left: np.ndarray, right: np.ndarray, tolerance: float | None) -> np.ndarray:
     """Equal bits (any NaN for any NaN) without a tolerance; else equal in value, both NaN, or within it."""
+    left, right = widened(left), widened(right)
     with np.errstate(all="ignore"):
         same = (left == right) | ((left != left) & (right != right))
         if left.dtype.kind == "f":

@@ -13,6 +13,7 @@ from programs import reduction_dtypes, signatures, special_values
 from scalar_expectations import EXPECTED, FUNCTIONS, wrap
 
 from tcp_eqsat.errors import TypeMismatch, UnknownName
+from tcp_eqsat.lang.narrow import convert_array, widened
 from tcp_eqsat.lang.ops.elementwise import scalar_vjp
 from tcp_eqsat.lang.scalar import (
     NOT_DIFFERENTIABLE,
@@ -28,11 +29,25 @@ from tcp_eqsat.lang.scalar import (
     scalar_op,
     scalar_op_named,
 )
-from tcp_eqsat.lang.types import BOOL, DTYPES, F32, F64, I8, I32, I64, U8, U64, DType
+from tcp_eqsat.lang.types import (
+    BF16,
+    BOOL,
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    U8,
+    U64,
+    DType,
+    is_float_array,
+)
 
 OPERATIONS = tuple(SCALAR_OPS.values())
-ULPS = {F32: 1, F64: 4}
-"""How far NumPy's double-precision functions may be from the C library's; f32 is rounded from double precision."""
+ULPS = {F16: 1, BF16: 1, F32: 1, F64: 4}
+"""How far NumPy's double-precision functions may be from the C library's; others are rounded from double precision."""
 
 
 def named(op: ScalarOp) -> str:
@@ -45,14 +60,17 @@ def grid(dtypes: tuple[DType, ...]) -> list[np.ndarray]:
 
 
 def to_dtype(value: object, dtype: DType) -> np.generic:
-    with np.errstate(all="ignore"):
-        return np.array(value).astype(dtype.numpy)[()] if dtype.is_float else np.array(value, dtype.numpy)[()]
+    if dtype.bits in (32, 64) or not dtype.is_float:
+        with np.errstate(all="ignore"):
+            return np.array(value).astype(dtype.numpy)[()] if dtype.is_float else np.array(value, dtype.numpy)[()]
+    return convert_array(np.array(float(value)), dtype)[()]
 
 
 def bits(array: np.ndarray) -> np.ndarray:
     """Bit patterns with one NaN, so that -0 differs from 0."""
-    array = np.where(np.isnan(array), np.nan, array).astype(array.dtype) if array.dtype.kind == "f" else array
-    return array.view(f"u{array.dtype.itemsize}")
+    found = array.view(f"u{array.dtype.itemsize}")
+    return np.where(np.isnan(array), np.full_like(array, np.nan).view(found.dtype), found) if is_float_array(
+        array) else found
 
 
 def ulps_apart(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -77,7 +95,7 @@ def test_reference_is_what_python_computes(op):
         dtype = op.result_dtype(*dtypes)
         found = evaluate_op(op, dtype, *operands)
         assert found.dtype == dtype.numpy and found.shape == operands[0].shape
-        expected = np.array([to_dtype(expectation(dtypes[-1], *(x.item() for x in row)), dtype)
+        expected = np.array([to_dtype(expectation(dtypes[-1], *(widened(x).item() for x in row)), dtype)
                              for row in zip(*operands, strict=True)], dtype.numpy)
         if op.name in EXPECTED:
             wrong = bits(found) != bits(expected)
@@ -134,7 +152,7 @@ def test_start_values_change_nothing(op):
         start = np.full_like(x, op.identity(dtype))
         found = evaluate_op(op, dtype, start, x)
         if op.name == "add" and dtype.is_float:
-            x = x + 0  # sums start at +0
+            x = (x + 0).astype(x.dtype)  # sums start at +0
         assert (bits(found) == bits(x)).all()
 
 
@@ -173,7 +191,7 @@ def smooth_points(op: ScalarOp, dtypes: tuple[DType, ...], count: int = 64) -> l
 @pytest.mark.parametrize("op", OPERATIONS, ids=named)
 def test_derivative_is_the_limit_of_difference_quotients(op):
     signature = next((d for d in signatures(op) if F64 in d and set(d) <= {F64, BOOL}), None)
-    if signature is None or not op.result_dtype(*signature).is_float:
+    if signature is None or op.result_dtype(*signature) not in (F32, F64):
         assert op.derivative is NOT_DIFFERENTIABLE or op.name.startswith("astype_")
         return
     dtype = op.result_dtype(*signature)

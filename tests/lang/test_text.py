@@ -138,7 +138,11 @@ def test_constants_round_trip_bit_by_bit(dtype):
     special = special_values(dtype)
     arrays = [special, special.reshape(1, -1, 1), special[:0].reshape(0, 3), special[:0].reshape(2, 0), special[3:4],
               *(x.reshape(()) for x in special), np.resize(special, (9, 8)), np.full((3, 2), special[0])]
-    if dtype.is_float:
+    if dtype.bytes <= 2:
+        every = np.arange(1 << dtype.bits, dtype=f"u{dtype.bytes}").view(dtype.numpy if dtype.name != "bool" else "u1")
+        every = every != 0 if dtype.name == "bool" else every
+        arrays += [every, *every[::dtype.bits + 3].reshape(-1, 1), every[: len(every) // 16]]
+    elif dtype.is_float:
         bits = f"u{dtype.bytes}"
         quiet, signalling, negative = (np.array(n, bits).view(dtype.numpy) for n in (
             (0x7FC00001, 0x7F800001, 0xFFC00000) if dtype is F32 else (

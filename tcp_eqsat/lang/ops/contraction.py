@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.op import define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import ContractAttributes
 from tcp_eqsat.lang.ops.builders import broadcast_in_dim, contract
 from tcp_eqsat.lang.ops.labels import check_labels, check_reduced, gather_labels, label_indices
-from tcp_eqsat.lang.pointful import Apply, Expr, Fold, Operand
+from tcp_eqsat.lang.pointful import Expr, Fold, Operand, apply_op, converted
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import TensorType, Type, numbers
+from tcp_eqsat.lang.types import F32, TensorType, Type, numbers
 
 
 def _infer(operands: tuple[Type, ...], attributes: ContractAttributes) -> TensorType:
@@ -24,14 +25,14 @@ def _infer(operands: tuple[Type, ...], attributes: ContractAttributes) -> Tensor
 
 
 def _reference(attributes: ContractAttributes, result: TensorType, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Floats accumulate in double precision, from +0.
+    """Floats accumulate in double precision, from +0, and are rounded once at the end.
 
     Products come before sums: NumPy adds up an operand that has a summed label alone before it multiplies, which is
     another value where infinities meet.
     """
     dtype, extents = result.dtype.numpy, numbers(attributes.extents)
     if attributes.rank == len(attributes.extents):
-        return np.multiply(*(gather_labels(array, labels, extents)
+        return scalar_op_named("multiply").reference(*(gather_labels(array, labels, extents)
                              for array, labels in ((x, attributes.lhs), (y, attributes.rhs))))
     terms = [[label for label in labels if label >= 0] for labels in (attributes.lhs, attributes.rhs)]
     arrays = [array.reshape([extents[label] for label in term]).astype(
@@ -40,20 +41,22 @@ def _reference(attributes: ContractAttributes, result: TensorType, x: np.ndarray
     if not summed <= {*terms[0]} & {*terms[1]}:
         product = np.multiply(*(gather_labels(array, tuple(term), extents)
                                 for array, term in zip(arrays, terms, strict=True)))
-        return np.asarray((0 + product.sum(tuple(summed), dtype=product.dtype)).astype(dtype))
+        return convert_array(0 + product.sum(tuple(summed), dtype=product.dtype), result.dtype)
     present = tuple(label for label in range(attributes.rank) if label in terms[0] or label in terms[1])
     total = np.einsum(arrays[0], terms[0], arrays[1], terms[1], present, optimize=result.dtype.is_float)
-    return np.asarray(gather_labels(0 + total, present, numbers(result.shape)).astype(dtype))
+    return convert_array(gather_labels(0 + total, present, numbers(result.shape)), result.dtype)
 
 
 def _pointful(attributes: ContractAttributes, operands: tuple[TensorType, ...], result: TensorType) -> Expr:
-    x = Operand(0, label_indices(attributes.lhs), result.dtype)
-    y = Operand(1, label_indices(attributes.rhs), result.dtype)
-    product = Apply(scalar_op_named("multiply"), (x, y), result.dtype)
+    x: Expr = Operand(0, label_indices(attributes.lhs), result.dtype)
+    y: Expr = Operand(1, label_indices(attributes.rhs), result.dtype)
     extents = attributes.extents[attributes.rank:]
     if not extents:
-        return product
-    return Fold(scalar_op_named("add"), extents, attributes.rank, product, contraction=True)
+        return apply_op("multiply", x, y)
+    if result.dtype.is_narrow_float:
+        x, y = converted(x, F32), converted(y, F32)
+    total = Fold(scalar_op_named("add"), extents, attributes.rank, apply_op("multiply", x, y), contraction=True)
+    return converted(total, result.dtype)
 
 
 def _derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
@@ -84,5 +87,6 @@ contract_op = define_op(
     "contract", arity=2, attributes=ContractAttributes, infer=_infer, reference=_reference,
     pointful=_pointful, derivative=_derivative,
     doc="Sums of products along any contracted labels, with any batch labels. The order and the use of fused "
-        "multiply-add are free; sums start at +0. Without contracted labels it is the product itself.",
+        "multiply-add are free; sums start at +0. f16 and bf16 are added up in f32 and rounded once. Without "
+        "contracted labels it is the product itself.",
 )

@@ -75,7 +75,7 @@ def scalar_vjp(function: ScalarFunction) -> tuple[ScalarFunction | None, ...]:
             continue
         parts = expr.op.derivative(g, *(moved[x] for x in expr.arguments))
         for argument, part in zip(expr.arguments, parts, strict=True):
-            if part is not None and argument.dtype.is_float:
+            if part is not None and argument.dtype.is_differentiable:
                 known = cotangents.get(argument)
                 cotangents[argument] = part if known is None else known + part
     signature = (function.dtype, *function.parameters)

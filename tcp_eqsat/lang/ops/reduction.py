@@ -7,15 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.op import define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import ReduceAttributes
 from tcp_eqsat.lang.ops.builders import map_scalar, reduce, splat, view
 from tcp_eqsat.lang.ops.labels import check_labels, check_reduced, gather_labels, label_indices
-from tcp_eqsat.lang.pointful import Expr, Fold, Operand
+from tcp_eqsat.lang.pointful import Expr, Fold, Operand, converted
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarOp
 from tcp_eqsat.lang.scalar import scalar_op_named as _op
-from tcp_eqsat.lang.types import TensorType, Type, dtype_of, numbers
+from tcp_eqsat.lang.types import F32, TensorType, Type, dtype_of, numbers
 
 
 def _infer(operands: tuple[Type, ...], attributes: ReduceAttributes) -> TensorType:
@@ -44,21 +45,25 @@ def fold_axes(operation: ScalarOp, array: np.ndarray, axes: tuple[int, ...]) -> 
     moved = moved.reshape((-1 if moved.size else int(np.prod(moved.shape[: len(axes)])),
                            *(array.shape[a] for a in kept)))
     assert operation.identity is not None
-    dtype = array.dtype
-    work = np.float64 if dtype == np.float32 else dtype
+    dtype = dtype_of(array.dtype)
+    work = np.dtype(np.float64) if dtype.is_float else array.dtype
     with np.errstate(all="ignore"):
-        total = np.full(moved.shape[1:], operation.identity(dtype_of(dtype)), dtype=work)
+        total = np.full(moved.shape[1:], operation.identity(dtype), dtype=work)
         if operation.name == "add":
-            return np.asarray((total + moved.sum(0, dtype=work)).astype(dtype))
+            return convert_array(total + moved.sum(0, dtype=work), dtype)
         for part in moved.astype(work):
             total = np.asarray(operation.reference(total, part), work)
-        return np.asarray(total.astype(dtype))
+        return convert_array(total, dtype)
 
 
 def _pointful(attributes: ReduceAttributes, operands: tuple[TensorType, ...], result: TensorType) -> Expr:
-    body = Operand(0, label_indices(attributes.labels), result.dtype)
+    body: Expr = Operand(0, label_indices(attributes.labels), result.dtype)
     extents = attributes.extents[attributes.rank:]
-    return Fold(attributes.operation, extents, attributes.rank, body) if extents else body
+    if not extents:
+        return body
+    if result.dtype.is_narrow_float:
+        body = converted(body, F32)
+    return converted(Fold(attributes.operation, extents, attributes.rank, body), result.dtype)
 
 
 def _derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
@@ -123,5 +128,5 @@ reduce_op = define_op(
     "reduce", arity=1, attributes=ReduceAttributes, infer=_infer, reference=_reference,
     pointful=_pointful, derivative=_derivative,
     doc="An associative operation over axes, from its start value (so the sum of nothing is 0, the maximum -inf). "
-        "The order is free. Over no axes it is the operand itself.",
+        "The order is free. f16 and bf16 are gathered in f32 and rounded once. Over no axes it is the operand itself.",
 )

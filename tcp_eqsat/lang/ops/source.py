@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.op import NOT_DIFFERENTIABLE, define_op
 from tcp_eqsat.lang.ops.attributes import ConstantAttributes, IotaAttributes, ParameterAttributes
 from tcp_eqsat.lang.pointful import Expr, Literal, Operand, Position, axis_index
@@ -55,7 +56,7 @@ def _infer_iota(operands: tuple[Type, ...], attributes: IotaAttributes) -> Tenso
 
 
 def _iota_reference(attributes: IotaAttributes, result: TensorType) -> np.ndarray:
-    ramp = np.arange(numbers(result.shape)[attributes.axis], dtype=np.int64).astype(result.dtype.numpy)
+    ramp = convert_array(np.arange(numbers(result.shape)[attributes.axis], dtype=np.int64), result.dtype)
     shape = [1] * result.rank
     shape[attributes.axis] = -1
     return np.broadcast_to(ramp.reshape(shape), numbers(result.shape))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, ScalarExpr, apply, literal, scalar_op
-from tcp_eqsat.lang.scalars.typing import any_dtype, numbers
-from tcp_eqsat.lang.types import DType, Kind
+from tcp_eqsat.lang.scalars.fused import fused
+from tcp_eqsat.lang.scalars.typing import any_dtype, floats, numbers
+from tcp_eqsat.lang.types import DType, integer_range
 
 
 def _maximum(x: Any, y: Any) -> np.ndarray:
@@ -111,18 +112,23 @@ square = scalar_op(
     "square", "x", infer=numbers("square"), reference=lambda x: np.multiply(x, x),
     emit=lambda b, x: b.multiply(x, x), derivative=lambda g, x: (g * (x + x),), doc="x * x.",
 )
+fma = scalar_op(
+    "fma", "x y z", infer=floats("fma"), reference=lambda x, y, z: fused(*np.broadcast_arrays(x, y, z)),
+    emit=lambda b, x, y, z: b.function("fma", x, y, z), derivative=lambda g, x, y, z: (g * y, g * x, g),
+    takes_narrow=True, doc="x * y + z, rounded once on every target.",
+)
 
 
 def _least(dtype: DType) -> float | int | bool:
     if dtype.is_float:
         return -math.inf
-    return False if dtype.kind is Kind.BOOL else int(np.iinfo(dtype.numpy).min)
+    return integer_range(dtype)[0]
 
 
 def _greatest(dtype: DType) -> float | int | bool:
     if dtype.is_float:
         return math.inf
-    return True if dtype.kind is Kind.BOOL else int(np.iinfo(dtype.numpy).max)
+    return integer_range(dtype)[1]
 
 
 def _of_winner(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr, direction: str) -> tuple[ScalarExpr, ScalarExpr]:
