@@ -19,12 +19,12 @@ def _variable_load(site: Site) -> Node:
         raise VerificationError(f"{site.name} requires a symbol as its variable")
     site.stated()
     (stated,) = site.op.result_types
-    known = site.scope.variables.get(variable.name)
+    known = site.scope.context.variables.get(variable.name)
     if known is None:
         known = site.scope.add_parameter(
             variable.name, site.scope.tensor_type(stated, site.op.offset)
         )
-        site.scope.variables[variable.name] = known
+        site.scope.context.variables[variable.name] = known
     elif not site.scope.agree(stated, known):
         raise TypeMismatch(
             f"variable @{variable.name} is {known.type}, the text states {format_stated(stated)}"

@@ -14,3 +14,5 @@ from tcp_eqsat.frontends.mlir.hlo_structure import STRUCTURE
 from tcp_eqsat.frontends.mlir.site import Lowering
 
 HLO: Mapping[str, Lowering] = {**ELEMENTWISE, **STRUCTURE, **REDUCTION}
+
+CHLO: Mapping[str, Lowering] = {}

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from tcp_eqsat.errors import TypeMismatch, VerificationError
 from tcp_eqsat.frontends.mlir.hlo_elementwise import scalar_of
-from tcp_eqsat.frontends.mlir.site import Lowering, Site, tensor_parts
+from tcp_eqsat.frontends.mlir.scope import tensor_parts
+from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.frontends.mlir.tree import SyntaxOp
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.builders import broadcast_scalar, map_scalar

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from tcp_eqsat.errors import ParseError, ShapeMismatch, TypeMismatch
 from tcp_eqsat.frontends.mlir.literals import decode
-from tcp_eqsat.frontends.mlir.site import Lowering, Site, tensor_parts
+from tcp_eqsat.frontends.mlir.scope import tensor_parts
+from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.frontends.mlir.tree import Dense
 from tcp_eqsat.lang.dims import Size, exact_divide, product
 from tcp_eqsat.lang.ops import builders

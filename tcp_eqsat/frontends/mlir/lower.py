@@ -1,301 +1,274 @@
-"""From the syntax tree to our language: functions, values in scope, checks against what the text
-states."""
+"""From the syntax tree to our language: modules, functions, what they expect of themselves."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tcp_eqsat.errors import (
     LimitError,
-    Location,
     ParseError,
     ShapeMismatch,
     TcpError,
     TypeMismatch,
-    UnknownName,
     VerificationError,
 )
-from tcp_eqsat.frontends.mlir.flow import FLOW
-from tcp_eqsat.frontends.mlir.hlo import HLO
+from tcp_eqsat.frontends.mlir.body import check_stated, place, record, run_block, run_region
 from tcp_eqsat.frontends.mlir.lexer import Source
-from tcp_eqsat.frontends.mlir.shape_dialect import SHAPE, UNNAMED
-from tcp_eqsat.frontends.mlir.site import (
+from tcp_eqsat.frontends.mlir.scope import (
+    FUNCTIONS,
+    MODULES,
     Content,
-    Lowering,
+    Context,
+    Expectation,
+    Extents,
+    Pack,
     Scope,
-    Site,
-    counted,
-    format_stated,
+    Symbols,
+    Token,
+    is_token,
+    tensors_of,
 )
+from tcp_eqsat.frontends.mlir.site import Site, counted
 from tcp_eqsat.frontends.mlir.sizes import Answers, Sizes
 from tcp_eqsat.frontends.mlir.tree import (
+    Argument,
     Block,
+    Dense,
+    ElementType,
     FunctionType,
-    Reference,
     Symbol,
     SyntaxOp,
     SyntaxType,
+    TupleText,
 )
 from tcp_eqsat.lang.dims import symbols_of
 from tcp_eqsat.lang.program import Function, Node, Program
+from tcp_eqsat.lang.types import BOOL, TensorType
 
-DIALECTS: Mapping[str, Mapping[str, Lowering]] = {
-    "": UNNAMED,
-    "flow": FLOW,
-    "shape": SHAPE,
-    "xla_hlo": HLO,
-}
 _MOST_PASSES = 16
-_FUNCTIONS = frozenset({"func", "func.func"})
-_MODULES = frozenset({"module", "builtin.module"})
-_RETURNS = frozenset({"return", "func.return", "std.return"})
+_MOST_MODULES = 1000
 
 
-def lower_program(operations: tuple[SyntaxOp, ...], source: Source) -> Program:
-    """The functions of a text that have bodies. Raises TcpError children placed in `source`."""
-    functions: dict[str, Function] = {}
-    for op in _functions(operations, source):
-        function = _lower_function(op, source)
-        if function.name in functions:
-            raise VerificationError(
-                f"function {function.name!r} is defined twice", _place(op, source)
-            )
-        functions[function.name] = function
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A function with what it expects of itself.
+
+    skipped   what it needs that one process does not have; empty where it can be run
+    """
+
+    function: Function
+    expectations: tuple[Expectation, ...]
+    skipped: tuple[str, ...]
+    called: frozenset[int]
+
+
+def lower_program(
+    operations: tuple[SyntaxOp, ...], source: Source, resources: Mapping[str, Dense] | None = None
+) -> Program:
+    """The functions of a text that have bodies. Those that are private and called by others are
+    part of these. Raises TcpError children placed in `source`."""
+    functions = {lowered.function.name: lowered.function for _, lowered in lower_functions(operations, source, resources)}
     if not functions:
         raise ParseError("the text has no function", source.location(0))
     return Program(functions)
 
 
-def _functions(operations: tuple[SyntaxOp, ...], source: Source) -> Iterator[SyntaxOp]:
-    """The function definitions in modules of any depth."""
-    for op in operations:
-        if op.name in _MODULES:
-            for region in op.regions:
-                for block in region.blocks:
-                    yield from _functions(block.operations, source)
-        elif op.name not in _FUNCTIONS:
-            raise VerificationError(
-                f"a function is required at the top of a text, got operation {op.name}",
-                _place(op, source),
-            )
-        elif op.regions and op.regions[0].blocks:
-            yield op
+def lower_functions(
+    operations: tuple[SyntaxOp, ...], source: Source, resources: Mapping[str, Dense] | None = None
+) -> Iterator[tuple[SyntaxOp, Lowered]]:
+    """The functions of a text, in order, each when it is asked for."""
+    found = list(find_functions(operations, source))
+    taken: dict[str, int] = {}
+    called: set[int] = set()
+    private = [each for each in found if _is_private(each[1])]
+    results: dict[int, Lowered] = {}
+    for table, op in [*(each for each in found if each not in private), *private]:
+        if op.offset in called and _is_private(op):
+            continue
+        lowered = lower_function(op, table, source, resources or {})
+        called |= lowered.called
+        results[op.offset] = lowered
+    for _, op in found:
+        if op.offset in results:
+            lowered = results[op.offset]
+            name = lowered.function.name
+            taken[name] = taken.get(name, 0) + 1
+            if taken[name] > 1:
+                unique = dataclasses.replace(lowered.function, name=f"{name}.{taken[name]}")
+                lowered = dataclasses.replace(lowered, function=unique)
+            yield op, lowered
 
 
-def _place(op: SyntaxOp, source: Source) -> Location:
-    return source.location(op.offset, op.length)
+def _is_private(op: SyntaxOp) -> bool:
+    return op.attributes.get("sym_visibility") == "private"
 
 
-def _lower_function(op: SyntaxOp, source: Source) -> Function:
+def find_functions(operations: tuple[SyntaxOp, ...], source: Source) -> Iterator[tuple[Symbols, SyntaxOp]]:
+    """The function definitions in modules of any depth, with the module around each."""
+    pending: list[tuple[tuple[SyntaxOp, ...], Symbols | None]] = [(operations, None)]
+    visited = 0
+    found: list[tuple[Symbols, SyntaxOp]] = []
+    while pending:
+        inside, outer = pending.pop()
+        visited += 1
+        if visited > _MOST_MODULES:
+            raise LimitError(f"the text has more than {_MOST_MODULES} modules", source.location(0))
+        functions: dict[str, SyntaxOp] = {}
+        modules: dict[str, Symbols] = {}
+        table = Symbols(functions, modules, outer)
+        for op in inside:
+            if op.name in MODULES:
+                for region in op.regions:
+                    for block in region.blocks:
+                        pending.append((block.operations, table))
+            elif op.name in FUNCTIONS:
+                name = _symbol_name(op, source)
+                if op.regions and op.regions[0].blocks:
+                    if name in functions:
+                        raise VerificationError(f"function {name!r} is defined twice", place(op, source))
+                    functions[name] = op
+                    found.append((table, op))
+            else:
+                raise VerificationError(
+                    f"a function is required at the top of a text, got operation {op.name}",
+                    place(op, source),
+                )
+    return iter(sorted(found, key=lambda each: each[1].offset))
+
+
+def _symbol_name(op: SyntaxOp, source: Source) -> str:
+    symbol = op.attributes.get("sym_name")
+    if not isinstance(symbol, Symbol | str):
+        raise VerificationError("a function requires sym_name and function_type", place(op, source))
+    return symbol if isinstance(symbol, str) else symbol.name
+
+
+def function_type(op: SyntaxOp, source: Source) -> FunctionType:
+    """Raises VerificationError where a function has none."""
+    type_ = op.attributes.get("function_type")
+    if not isinstance(type_, FunctionType):
+        raise VerificationError("a function requires sym_name and function_type", place(op, source))
+    return type_
+
+
+def lower_function(
+    op: SyntaxOp, symbols: Symbols, source: Source, resources: Mapping[str, Dense]
+) -> Lowered:
     """Passes over the body until one learns nothing new of the sizes."""
     answers = Answers()
     for _ in range(_MOST_PASSES):
         sizes = Sizes(answers)
-        function = _FunctionPass(op, Scope(source, sizes)).run()
+        scope = Scope(Context(source, sizes, resources, run_region), symbols)
+        lowered = _run(op, scope)
         if not sizes.version:
-            return dataclasses.replace(function, guards=answers.guards)
+            return dataclasses.replace(
+                lowered, function=dataclasses.replace(lowered.function, guards=answers.guards))
         answers = sizes.answers()
     raise LimitError(
-        f"the sizes of function {function.name!r} are not settled after {_MOST_PASSES} passes",
-        _place(op, source),
+        f"the sizes of function {lowered.function.name!r} are not settled after {_MOST_PASSES} passes",
+        place(op, source),
     )
 
 
-class _FunctionPass:
-    """One pass over a function's body."""
-
-    def __init__(self, op: SyntaxOp, scope: Scope) -> None:
-        self.op, self.scope, self.source = op, scope, scope.source
-        symbol = op.attributes.get("sym_name")
-        type_ = op.attributes.get("function_type")
-        if not isinstance(symbol, Symbol | str) or not isinstance(type_, FunctionType):
-            raise VerificationError(
-                "a function requires sym_name and function_type", _place(op, self.source)
-            )
-        self.name = symbol if isinstance(symbol, str) else symbol.name
-        self.type = type_
-
-    def run(self) -> Function:
-        block = self._body()
-        for argument in block.arguments:
-            self._define_argument(argument.name, argument.type)
-        *operations, end = block.operations
-        for op in operations:
-            self._lower_operation(op)
-        results = self._results(end)
-        scope = self.scope
-        function = Function(
-            self.name,
-            tuple(scope.parameters.values()),
-            results,
-            names=scope.names,
-            locations=scope.locations,
-        )
-        if not scope.sizes.version:
-            _check_sizes(function)
-        return function
-
-    def _body(self) -> Block:
-        region = self.op.regions[0]
-        where = self.source.location(region.offset)
-        if len(self.op.regions) != 1 or len(region.blocks) != 1:
-            raise VerificationError("a function requires a body of one block", where)
-        block = region.blocks[0]
-        if not block.operations or block.operations[-1].name not in _RETURNS:
-            raise VerificationError("a function requires a return as its last operation", where)
-        stated = tuple(argument.type for argument in block.arguments)
-        if stated != self.type.inputs:
-            raise VerificationError("a function's block requires the arguments of its type", where)
-        return block
-
-    def _define_argument(self, name: Reference, stated: SyntaxType) -> None:
-        where = self.scope.location_of(name)
-        if len(name.name) < 2:
-            raise VerificationError(
-                "a function with a body requires names for its arguments", where
-            )
-        with _placed(where):
-            type_ = self.scope.tensor_type(stated, name.offset)
-            node = self.scope.add_parameter(name.name[1:], type_)
-        self.scope.define(name, node)
-        self._record(node, name.name, where)
-
-    def _lower_operation(self, op: SyntaxOp) -> None:
-        site = Site(self.scope, op)
-        lowering = _lowering_of(op, self.source)
-        try:
-            self._check_operands(site)
-            contents = lowering(site)
-            contents = contents if isinstance(contents, tuple) else (contents,)
-            self._check_results(site, contents)
-        except TcpError as error:
-            if error.where is not None:
-                raise
-            raise _with_notes(error, site) from None
-        where = site.where
-        for reference, content in zip(op.results, contents, strict=False):  # or none is named
-            self.scope.define(reference, content)
-            if isinstance(content, Node):
-                self._record(content, reference.name, where)
-
-    def _record(self, node: Node, name: str, where: Location) -> None:
-        """Names a node, and places it and what its lowering made on the way to it."""
-        self.scope.names.setdefault(node, name[1:])
-        locations, stack = self.scope.locations, [node]
-        while stack:
-            found = stack.pop()
-            if found not in locations:
-                locations[found] = where
-                stack += found.operands
-
-    def _check_operands(self, site: Site) -> None:
-        """Every operand is defined and has its stated type."""
-        op = site.op
-        for number, reference in enumerate(op.operands):
-            content = self.scope.lookup(reference).content
-            if number == len(op.operand_types):
-                return
-            if not self.scope.agree(op.operand_types[number], content):
-                raise TypeMismatch(
-                    f"{reference.name} is {_format(content)}, the text states "
-                    f"{format_stated(op.operand_types[number])}",
-                    self.scope.location_of(reference),
-                )
-
-    def _check_results(self, site: Site, contents: tuple[Content, ...]) -> None:
-        op = site.op
-        if len(contents) != len(op.result_types):
-            raise TypeMismatch(
-                f"{op.name} gives {counted(len(contents), 'result')}, the text states {len(op.result_types)}"
-            )
-        for content, stated in zip(contents, op.result_types, strict=True):
-            if not self.scope.agree(stated, content):
-                kind = ShapeMismatch if isinstance(content, Node) else TypeMismatch
-                raise kind(
-                    f"{op.name} gives {_format(content)}, the text states {format_stated(stated)}"
-                )
-
-    def _results(self, end: SyntaxOp) -> tuple[Node, ...]:
-        stated = self.type.results
-        with _placed(_place(end, self.source)):
-            if len(end.operands) != len(stated):
-                raise TypeMismatch(
-                    f"function {self.name!r} requires {counted(len(stated), 'result')}, "
-                    f"got {len(end.operands)}"
-                )
-            self._check_operands(Site(self.scope, end))
-            return tuple(map(self._result, end.operands, stated))
-
-    def _result(self, reference: Reference, stated: SyntaxType) -> Node:
-        where = self.scope.location_of(reference)
-        content = self.scope.lookup(reference).content
-        if not isinstance(content, Node):
-            raise TypeMismatch("a function's result must be a tensor, got a shape", where)
-        if not self.scope.agree(stated, content):
-            raise TypeMismatch(
-                f"{reference.name} is {content.type}, the function states {format_stated(stated)}",
-                where,
-            )
-        return content
-
-
-@contextmanager
-def _placed(where: Location) -> Iterator[None]:
-    """Places errors that have no place yet."""
+def _run(op: SyntaxOp, scope: Scope) -> Lowered:
+    """One pass over a function."""
+    source, context = scope.source, scope.context
+    name, type_ = _symbol_name(op, source), function_type(op, source)
+    block = function_block(op, source)
+    contents = tuple(_argument(scope, argument) for argument in block.arguments)
+    returned = run_block(scope, block, contents, source.location(op.regions[0].offset))
+    end = block.operations[-1]
+    check_results(scope, end, returned, type_.results, name)
     try:
-        yield
+        site = Site(scope, end)
+        results = tuple(map(site.node_of, tensors_of(returned)))
+    except TcpError as error:
+        raise error.at(place(end, source)) from None
+    function = Function(
+        name,
+        tuple(context.parameters.values()),
+        results,
+        names=context.names,
+        locations=context.locations,
+    )
+    if not scope.sizes.version:
+        _check_sizes(function, context.expectations)
+    return Lowered(function, tuple(context.expectations), tuple(dict.fromkeys(context.skipped)), frozenset(context.called))
+
+
+def function_block(op: SyntaxOp, source: Source) -> Block:
+    """The body of a function. Raises VerificationError where it is not one block that returns."""
+    region = op.regions[0]
+    where = source.location(region.offset)
+    if len(op.regions) != 1 or len(region.blocks) != 1:
+        raise VerificationError("a function requires a body of one block", where)
+    block = region.blocks[0]
+    if not block.operations or not block.operations[-1].name.endswith("return"):
+        raise VerificationError("a function requires a return as its last operation", where)
+    stated = tuple(argument.type for argument in block.arguments)
+    if stated != function_type(op, source).inputs:
+        raise VerificationError("a function's block requires the arguments of its type", where)
+    return block
+
+
+def _argument(scope: Scope, argument: Argument) -> Content:
+    """A parameter for each tensor of an argument."""
+    where = scope.location_of(argument.name)
+    if len(argument.name.name) < 2:
+        raise VerificationError("a function with a body requires names for its arguments", where)
+    try:
+        content = _parameters(scope, argument.type, argument.name.name[1:], argument.name.offset)
     except TcpError as error:
         raise error.at(where) from None
+    record(scope, content, argument.name.name, where)
+    return content
 
 
-def _check_sizes(function: Function) -> None:
+def _parameters(scope: Scope, stated: SyntaxType, name: str, offset: int) -> Content:
+    if isinstance(stated, TupleText):
+        return Pack(tuple(
+            _parameters(scope, item, f"{name}.{number}", offset - number)
+            for number, item in enumerate(stated.items)
+        ))
+    if is_token(stated):
+        return Token()
+    if stated == ElementType("index"):
+        size = scope.unknown(offset, 0)
+        scope.add_parameter(name, TensorType(BOOL, (size,)))
+        return Extents((size,), ())
+    if isinstance(stated, ElementType):
+        raise TypeMismatch(f"a tensor type is required, got {stated}")
+    return scope.add_parameter(name, scope.tensor_type(stated, offset))
+
+
+def check_results(
+    scope: Scope, end: SyntaxOp, returned: tuple[Content, ...], stated: tuple[SyntaxType, ...], name: str
+) -> None:
+    """Raises TypeMismatch where a function returns something else than its type says."""
+    if len(returned) != len(stated):
+        raise TypeMismatch(
+            f"function {name!r} requires {counted(len(stated), 'result')}, got {len(returned)}",
+            place(end, scope.source),
+        )
+    for reference, content, type_ in zip(end.operands, returned, stated, strict=True):
+        if isinstance(content, Extents) and not isinstance(type_, ElementType) and not content.shape:
+            raise TypeMismatch("a function's result must be a tensor, got a shape", scope.location_of(reference))
+        check_stated(scope, reference, content, type_, "the function")
+
+
+def _check_sizes(function: Function, expectations: list[Expectation]) -> None:
     """Raises ShapeMismatch where a size does not follow from the parameters' shapes."""
     given = set(function.symbols)
-    for node in function.nodes():
-        for found in symbols_of(*node.shape):
+    checked = dataclasses.replace(function, results=(
+        *function.results, *(x for each in expectations for x in (each.actual, each.expected))))
+    for node in checked.nodes():
+        if not isinstance(node.type, TensorType):
+            continue
+        for found in symbols_of(*node.type.shape):
             if found not in given:
                 raise ShapeMismatch(
                     f"the type {node.type} has a size that no parameter determines, {found}",
                     function.locations.get(node),
                 )
-
-
-def _format(content: Content) -> str:
-    return (
-        str(content.type) if isinstance(content, Node) else f"shape {list(map(str, content.sizes))}"
-    )
-
-
-def _lowering_of(op: SyntaxOp, source: Source) -> Lowering:
-    """Raises UnknownName, with the closest known name."""
-    dialect, dot, short = op.name.partition(".")
-    if not dot:
-        dialect, short = "", op.name
-    table = DIALECTS.get(dialect)
-    if dot and table is None:
-        known = ", ".join(name for name in DIALECTS if name)
-        raise UnknownName(f"unknown dialect {dialect!r}; known are {known}", _place(op, source))
-    found = (table or {}).get(short)
-    if found is None:
-        near = difflib.get_close_matches(short[:64], list(table or ()), 1)
-        hint = f"; did you mean {dialect + dot + near[0]!r}?" if near else ""
-        raise UnknownName(f"unknown operation {op.name!r}{hint}", _place(op, source))
-    return found
-
-
-def _with_notes(error: TcpError, site: Site) -> TcpError:
-    """The error at its operation; where types are at fault, with the place and type of each
-    operand."""
-    notes: list[str] = []
-    if isinstance(error, TypeMismatch):
-        for reference in dict.fromkeys(site.op.operands):
-            value = site.scope.values.get(reference.name)
-            if value is not None:
-                place = site.scope.source.location(value.defined.offset)
-                notes.append(
-                    f"{reference.name} is defined at {place} with type {_format(value.content)}"
-                )
-    return type(error)("\n".join([error.message, *notes[:4]]), site.where)

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 
 from tcp_eqsat.errors import ShapeMismatch
 from tcp_eqsat.frontends.mlir.hlo_structure import broadcast_along
-from tcp_eqsat.frontends.mlir.site import Extents, Lowering, Site
+from tcp_eqsat.frontends.mlir.scope import Extents
+from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.program import Node
 
 
 def _shape_of(site: Site) -> Extents:
     site.require_operands(1)
-    return Extents(site.tensor(0).shape)
+    shape = site.tensor(0).shape
+    return Extents(shape, (len(shape),))
 
 
 def _broadcast(site: Site) -> Extents:
@@ -32,7 +34,7 @@ def _broadcast(site: Site) -> Extents:
                     f"{site.name} requires sizes that are equal or 1, got {known} and {size} (operand {number}, "
                     f"axis {len(shape) - back})"
                 )
-    return Extents(tuple(map(site.scope.sizes.resolve, result)))
+    return Extents(tuple(map(site.scope.sizes.resolve, result)), (len(result),))
 
 
 def _broadcast_in_dim(site: Site) -> Node:

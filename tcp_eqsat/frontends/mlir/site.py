@@ -1,139 +1,44 @@
 """What the lowering of one operation sees: its operands as nodes, its attributes as Python values,
-its stated types.
+its regions as functions, its stated types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tcp_eqsat.errors import Location, TypeMismatch, UnknownName, VerificationError
-from tcp_eqsat.frontends.mlir.lexer import Source
+import numpy as np
+
+from tcp_eqsat.errors import Location, ShapeMismatch, TcpError, TypeMismatch, VerificationError
+from tcp_eqsat.frontends.mlir.attributes import fields, word_of
 from tcp_eqsat.frontends.mlir.elements import ELEMENT_DTYPES
-from tcp_eqsat.frontends.mlir.literals import integers
-from tcp_eqsat.frontends.mlir.sizes import Sizes
+from tcp_eqsat.frontends.mlir.known import known_integers
+from tcp_eqsat.frontends.mlir.literals import extents_of, integers, number
+from tcp_eqsat.frontends.mlir.scalar_region import scalar_functions
+from tcp_eqsat.frontends.mlir.scope import (
+    Content,
+    Extents,
+    Scope,
+    format_content,
+    tensor_parts,
+    tensors_of,
+)
 from tcp_eqsat.frontends.mlir.tree import (
     Attribute,
-    ElementType,
-    OpaqueType,
-    Reference,
+    Number,
+    Region,
+    Symbol,
     SyntaxOp,
     SyntaxType,
     TensorText,
 )
-from tcp_eqsat.frontends.mlir.types import parse_sizes
 from tcp_eqsat.lang.dims import Size
-from tcp_eqsat.lang.ops.builders import parameter
+from tcp_eqsat.lang.ops.builders import constant
 from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.scalar import ScalarFunction
 from tcp_eqsat.lang.types import DType, TensorType
 
-
-@dataclass(frozen=True, slots=True)
-class Extents:
-    """A shape as a value of the program (`!shape.ranked_shape<...>`), known when the program is
-    read."""
-
-    sizes: tuple[Size, ...]
-
-
-Content = Node | Extents
 Lowering = Callable[["Site"], "Content | tuple[Content, ...]"]
-
-
-@dataclass(slots=True)
-class Value:
-    """What a name stands for, typed by what was known of the sizes at `version`."""
-
-    content: Content
-    defined: Reference
-    version: int
-
-
-@dataclass
-class Scope:
-    """One pass over one function."""
-
-    source: Source
-    sizes: Sizes
-    values: dict[str, Value] = field(default_factory=dict)
-    parameters: dict[str, Node] = field(default_factory=dict)
-    variables: dict[str, Node] = field(default_factory=dict)
-    names: dict[Node, str] = field(default_factory=dict)
-    locations: dict[Node, Location] = field(default_factory=dict)
-
-    def define(self, reference: Reference, content: Content) -> None:
-        """Raises VerificationError where the name is taken."""
-        known = self.values.get(reference.name)
-        if known is not None:
-            first = self.source.location(known.defined.offset)
-            raise VerificationError(
-                f"{reference.name} is defined twice, first at {first}", self.location_of(reference)
-            )
-        self.values[reference.name] = Value(content, reference, self.sizes.version)
-
-    def lookup(self, reference: Reference) -> Value:
-        """Raises UnknownName."""
-        value = self.values.get(reference.name) or self.values.get(f"{reference.name}#0")
-        if value is None:
-            raise UnknownName(f"{reference.name} is not defined", self.location_of(reference))
-        if value.version != self.sizes.version:
-            value.content = self._retyped(value.content)
-            value.version = self.sizes.version
-        return value
-
-    def location_of(self, reference: Reference) -> Location:
-        return self.source.location(reference.offset, len(reference.name))
-
-    def add_parameter(self, name: str, type_: TensorType) -> Node:
-        """Raises VerificationError where a parameter has the name."""
-        if name in self.parameters:
-            raise VerificationError(f"two parameters are called {name!r}")
-        node = self.parameters[name] = parameter(name, len(self.parameters), type_)
-        return node
-
-    def tensor_type(self, stated: SyntaxType, offset: int) -> TensorType:
-        """The type stated for what is at `offset`, each `?` an unknown; raises TypeMismatch
-        without a place."""
-        dtype, shape = tensor_parts(stated)
-        sizes = (
-            self.sizes.unknown((offset, axis)) if size is None else size
-            for axis, size in enumerate(shape)
-        )
-        return TensorType(dtype, tuple(sizes))
-
-    def agree(self, stated: SyntaxType, content: Content) -> bool:
-        """Whether a value has its stated type, once what the type says of unknown sizes is
-        learned."""
-        shape: tuple[int | None, ...]
-        if isinstance(content, Extents):
-            if stated == ElementType("index"):
-                return True
-            if not isinstance(stated, OpaqueType) or not stated.body.endswith("index"):
-                return False
-            shape, sizes = parse_sizes(stated.body.removesuffix("index")), content.sizes
-        else:
-            type_ = content.tensor_type
-            dtype, shape = tensor_parts(stated)
-            sizes = type_.shape
-            if dtype != type_.dtype:
-                return False
-        if len(shape) != len(sizes):
-            return False
-        for required, size in zip(shape, sizes, strict=True):
-            if (
-                required is not None
-                and required != size
-                and not self.sizes.assume_equal(size, required)
-            ):
-                return False
-        return True
-
-    def _retyped(self, content: Content) -> Content:
-        """A stand-in of the type that is known now, for a value whose type has changed."""
-        if isinstance(content, Extents):
-            return Extents(tuple(map(self.sizes.resolve, content.sizes)))
-        type_ = self.sizes.resolve_type(content.tensor_type)
-        return content if type_ == content.type else parameter("", -1, type_)
 
 
 @dataclass(slots=True)
@@ -148,22 +53,33 @@ class Site:
         return self.op.name
 
     @property
+    def dialect(self) -> str:
+        return self.op.name.partition(".")[0]
+
+    @property
     def where(self) -> Location:
         return self.scope.source.location(self.op.offset, self.op.length)
 
     # operands
 
-    def content(self, number: int) -> Content:
-        if number >= len(self.op.operands):
+    def content(self, position: int) -> Content:
+        if position >= len(self.op.operands):
             raise TypeMismatch(
-                f"{self.name} requires more than {number} operands, got {len(self.op.operands)}"
+                f"{self.name} requires more than {position} operands, got {len(self.op.operands)}"
             )
-        return self.scope.lookup(self.op.operands[number]).content
+        return self.scope.lookup(self.op.operands[position]).content
 
-    def tensor(self, number: int) -> Node:
-        content = self.content(number)
+    def contents(self) -> tuple[Content, ...]:
+        return tuple(map(self.content, range(len(self.op.operands))))
+
+    def tensor(self, position: int) -> Node:
+        content = self.content(position)
+        if isinstance(content, Extents):
+            return self.node_of(content)
         if not isinstance(content, Node):
-            raise TypeMismatch(f"{self.name} requires a tensor as operand {number}, got a shape")
+            raise TypeMismatch(
+                f"{self.name} requires a tensor as operand {position}, got {format_content(content)}"
+            )
         return content
 
     def tensors(self, count: int | None = None) -> tuple[Node, ...]:
@@ -171,13 +87,41 @@ class Site:
         self.require_operands(count)
         return tuple(map(self.tensor, range(len(self.op.operands))))
 
-    def extents(self, number: int) -> tuple[Size, ...]:
-        content = self.content(number)
+    def node_of(self, content: Content) -> Node:
+        """A tensor as a node; integers must be known as numbers."""
+        if isinstance(content, Node):
+            return content
         if not isinstance(content, Extents):
-            raise TypeMismatch(
-                f"{self.name} requires a shape as operand {number}, got {content.type}"
+            raise TypeMismatch(f"{self.name} requires a tensor, got {format_content(content)}")
+        numbers = [size for size in content.sizes if isinstance(size, int)]
+        if len(numbers) != len(content.sizes):
+            raise ShapeMismatch(
+                f"{self.name} requires elements that are numbers, got sizes {list(map(str, content.sizes))}"
             )
-        return content.sizes
+        dtype = ELEMENT_DTYPES.get(content.element, ELEMENT_DTYPES["index"])
+        return constant(np.array(numbers, np.int64).astype(dtype.numpy).reshape(content.shape))
+
+    def known(self, position: int) -> tuple[Size, ...]:
+        """The integers of an operand, in order, which must be known when the program is read."""
+        content = self.content(position)
+        if isinstance(content, Extents):
+            return content.sizes
+        found = known_integers(content) if isinstance(content, Node) else None
+        if found is None:
+            raise ShapeMismatch(
+                f"{self.name} requires integers that are known when the program is read as operand "
+                f"{position}, got {format_content(content)}"
+            )
+        return found
+
+    def extents(self, position: int) -> tuple[Size, ...]:
+        """The sizes of a shape or an index."""
+        content = self.content(position)
+        if isinstance(content, Node) and not content.dtype.is_integer:
+            raise TypeMismatch(
+                f"{self.name} requires a shape as operand {position}, got {content.type}"
+            )
+        return self.known(position)
 
     def require_operands(self, count: int | None) -> None:
         found = len(self.op.operands)
@@ -206,7 +150,19 @@ class Site:
         """The vector of integers that an attribute spells."""
         return integers(attribute, self.scope.source, self.op.offset)
 
-    def integer(self, key: str) -> int:
+    def pairs(self, key: str, rank: int) -> tuple[tuple[int, int], ...]:
+        """`rank` pairs of integers, (0, 0) where the attribute is absent."""
+        if key not in self.op.attributes:
+            return ((0, 0),) * rank
+        attribute = self.attribute(key)
+        found = self.integers_of(attribute)
+        if extents_of(attribute) not in ((rank, 2), (0,)) or len(found) != 2 * rank:
+            raise VerificationError(f"{self.name} requires {rank} pairs of integers as {key!r}")
+        return tuple(zip(found[::2], found[1::2], strict=True))
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        if default is not None and key not in self.op.attributes:
+            return default
         found = self.integers(key)
         if len(found) != 1:
             raise VerificationError(
@@ -214,11 +170,63 @@ class Site:
             )
         return found[0]
 
-    def word(self, key: str) -> str:
+    def number(self, key: str, default: float | None = None) -> float:
+        if default is not None and key not in self.op.attributes:
+            return default
         found = self.attribute(key)
-        if not isinstance(found, str):
+        if not isinstance(found, Number):
+            raise VerificationError(f"{self.name} requires a number as {key!r}")
+        return float(number(found, self.scope.source))
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        found = self.op.attributes.get(key, default)
+        if not isinstance(found, bool):
+            raise VerificationError(f"{self.name} requires true or false as {key!r}")
+        return found
+
+    def word(self, key: str, default: str | None = None) -> str:
+        if default is not None and key not in self.op.attributes:
+            return default
+        found = word_of(self.attribute(key))
+        if found is None:
             raise VerificationError(f"{self.name} requires a string as {key!r}")
         return found
+
+    def parts(self, key: str) -> dict[str, Attribute]:
+        """The named parts of an attribute."""
+        return fields(self.attribute(key), self.scope.source)
+
+    def symbol(self, key: str) -> Symbol:
+        found = self.attribute(key)
+        if isinstance(found, str):
+            return Symbol((found,), self.op.offset)
+        if not isinstance(found, Symbol):
+            raise VerificationError(f"{self.name} requires a symbol as {key!r}")
+        return found
+
+    # regions
+
+    def region(self, position: int) -> Region:
+        if position >= len(self.op.regions):
+            raise VerificationError(
+                f"{self.name} requires more than {counted(position, 'region')}, got {len(self.op.regions)}"
+            )
+        return self.op.regions[position]
+
+    def run(self, position: int, *arguments: Content) -> tuple[Content, ...]:
+        """The results of a region on arguments."""
+        return self.scope.context.run(self.scope, self.region(position), arguments)
+
+    def run_on_tensors(self, position: int, *arguments: Content) -> tuple[Node, ...]:
+        """The results of a region on arguments, tuples taken apart and tokens left out."""
+        return tuple(map(self.node_of, tensors_of(self.run(position, *arguments))))
+
+    def scalar_functions(self, position: int, dtypes: Sequence[DType]) -> tuple[ScalarFunction, ...]:
+        """A region over tensors of rank 0 as scalar functions of parameters of these dtypes."""
+        try:
+            return scalar_functions(lambda *x: self.run_on_tensors(position, *x), dtypes)
+        except TcpError as error:
+            raise error.at(self.scope.source.location(self.region(position).offset)) from None
 
     # results
 
@@ -235,26 +243,17 @@ class Site:
         shape: list[Size] = []
         for axis, stated in enumerate(self.stated()[1]):
             size = known.get(axis) if stated is None else stated
-            shape.append(self.scope.sizes.unknown((self.op.offset, axis)) if size is None else size)
+            shape.append(self.scope.unknown(self.op.offset, axis) if size is None else size)
         return tuple(shape)
 
+    def result_type(self) -> TensorType:
+        """The stated type of the result, each `?` an unknown."""
+        return TensorType(self.stated()[0], self.result_shape())
 
-def counted(number: int, noun: str) -> str:
+
+def counted(found: int, noun: str) -> str:
     """`1 result`, `2 results`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def tensor_parts(stated: SyntaxType) -> tuple[DType, tuple[int | None, ...]]:
-    """Dtype and shape of a tensor type; raises TypeMismatch for other types."""
-    if not isinstance(stated, TensorText):
-        raise TypeMismatch(f"a tensor type is required, got {stated}")
-    name = stated.element.name if isinstance(stated.element, ElementType) else ""
-    dtype = ELEMENT_DTYPES.get(name)
-    if dtype is None:
-        raise TypeMismatch(
-            f"element type {stated.element} is not supported; supported are {', '.join(ELEMENT_DTYPES)}"
-        )
-    return dtype, stated.shape
+    return f"{found} {noun}{'s' * (found != 1)}"
 
 
 def format_stated(stated: SyntaxType) -> str:

@@ -34,8 +34,8 @@ def symbol_name(number: int) -> str:
     return _FIRST_NAMES[number] if number < len(_FIRST_NAMES) else f"d{number}"
 
 
-Place = tuple[int, int]
-"""Where a `?` stands: the offset of what has the type, and the axis."""
+Place = tuple[tuple[int, ...], int, int]
+"""Where a `?` stands: the calls that lead there, the offset of what has the type, and the axis."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,22 @@
+"""The tables of all dialects: what each operation means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcp_eqsat.frontends.mlir.calls import CALLS
+from tcp_eqsat.frontends.mlir.flow import FLOW
+from tcp_eqsat.frontends.mlir.hlo import CHLO, HLO
+from tcp_eqsat.frontends.mlir.shape_dialect import SHAPE, UNNAMED
+from tcp_eqsat.frontends.mlir.site import Lowering
+
+DIALECTS: Mapping[str, Mapping[str, Lowering]] = {
+    "": {**UNNAMED, **CALLS},
+    "chlo": CHLO,
+    "flow": FLOW,
+    "func": CALLS,
+    "mhlo": HLO,
+    "shape": SHAPE,
+    "stablehlo": HLO,
+    "xla_hlo": HLO,
+}
