@@ -15,6 +15,7 @@ import numpy as np
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.complex_functions import function_parts, is_complex_function
 from tcp_eqsat.lang.ops import builders
+from tcp_eqsat.lang.ops.attributes import MapAttributes
 from tcp_eqsat.lang.ops.complex_views import view_as_complex, view_as_real
 from tcp_eqsat.lang.ops.structure import inline
 from tcp_eqsat.lang.program import Function, Node, Region, walk
@@ -120,8 +121,7 @@ def _is_complex(node: Node) -> bool:
     items = node.type.items if isinstance(node.type, TupleType) else (node.type,)
     if any(x.dtype.is_complex for x in items):
         return True
-    function = getattr(node.attributes, "function", None)
-    return node.op.name == "map" and is_complex_function(function)
+    return isinstance(node.attributes, MapAttributes) and is_complex_function(node.attributes.function)
 
 
 def _split(node: Node, type_: Type) -> tuple[Value, ...]:

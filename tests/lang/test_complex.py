@@ -65,6 +65,49 @@ def test_parts_equal_the_reference(name, dtype):
         assert np.array_equal(parts, expected)
 
 
+ELEMENTARY = ("exp", "expm1", "log", "log1p", "log2", "log10", "logistic", "sqrt", "rsqrt", "sinh", "cosh", "tanh",
+              "sin", "cos", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh")
+
+
+@pytest.mark.parametrize("scale", [1, 30, 1e-3, 1e5, 1e30, 1e-30])
+@pytest.mark.parametrize("dtype", [C64, C128], ids=str)
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_elementary_functions(name, dtype, scale):
+    """Each part within 4 ULP; of expm1 and logistic, whose parts may cancel, 4 ULP of the whole number."""
+    generator = np.random.default_rng(3)
+    x = (generator.standard_normal((500, 2)) * scale).astype(dtype.part.numpy).view(dtype.numpy)[:, 0]
+    op = scalar_op_named(name)
+    expected = evaluate_op(op, dtype, x)
+    with np.errstate(all="ignore"):
+        found = by_parts(op, (dtype,), (x,))
+        for part, want in zip(found, (expected.real, expected.imag), strict=True):
+            size = np.abs(expected) if name in ("expm1", "logistic") else np.abs(want)
+            wrong = (part != want) & ~(np.isnan(part) & np.isnan(want))
+            assert np.all(np.abs(part[wrong] - want[wrong]) <= 4 * np.spacing(size[wrong]))
+
+
+def test_the_error_of_pow_grows_with_its_exponent():
+    generator = np.random.default_rng(4)
+    z, w = (generator.standard_normal((500, 2)).view(np.complex128)[:, 0] for _ in range(2))
+    expected = evaluate_op(scalar_op_named("pow"), C128, z, w)
+    real, imag = by_parts(scalar_op_named("pow"), (C128, C128), (z, w))
+    bound = np.finfo(np.float64).eps * (4 + 2 * np.abs(w * np.log(z)))
+    assert np.all(np.abs(real + 1j * imag - expected) <= bound * np.abs(expected))
+
+
+BRANCH_CUTS = {"log": -2.0, "sqrt": -2.0, "asin": 2.0, "acos": -3.0, "atanh": 1.5, "acosh": 0.5, "log1p": -3.0}
+
+
+@pytest.mark.parametrize("name", BRANCH_CUTS)
+def test_the_sign_of_zero_chooses_the_side_of_a_branch_cut(name):
+    x = np.array([complex(BRANCH_CUTS[name], 0.0), complex(BRANCH_CUTS[name], -0.0)])
+    op = scalar_op_named(name)
+    expected = evaluate_op(op, C128, x)
+    real, imag = by_parts(op, (C128,), (x,))
+    assert expected[0] == np.conj(expected[1]) != expected[1]
+    np.testing.assert_allclose(real + 1j * imag, expected, rtol=1e-15)
+
+
 @pytest.mark.parametrize("name", ["add", "maximum", "minimum", "equal", "isnan", "isinf", "isfinite", "conj", "abs"])
 def test_special_values(name):
     op, dtypes, arrays = operands_of(name, C128, SPECIAL)
