@@ -13,7 +13,7 @@ from tcp_eqsat.lang.ops.control import scan_op
 from tcp_eqsat.lang.ops.structure import expand, project_op
 from tcp_eqsat.lang.program import Function, Node, result_types, walk
 from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, scalar_op_named
-from tcp_eqsat.lang.types import TupleType
+from tcp_eqsat.lang.types import TensorType, TupleType
 
 Wrt = str | Sequence[str] | None
 
@@ -30,7 +30,7 @@ def grad(function: Function, wrt: Wrt = None, *, cotangents: bool = False) -> Fu
     parameter, TypeMismatch for one that is not of a floating-point dtype and for results that need `cotangents`, and
     ShapeMismatch where an index into symbolic sizes of some intricacy can't be proven to be in range.
     """
-    targets = _targets(function, wrt)
+    targets = targets_of(function, wrt)
     if cotangents:
         seeds = _seeds(function)
         parameters = (*function.parameters, *(seed for seed in seeds if seed is not None))
@@ -52,7 +52,7 @@ def vjp(function: Function, wrt: Wrt = None) -> Function:
     The parameters are the function's, then one for the cotangent of each floating-point result, of its type. `wrt`
     and errors are those of `grad`.
     """
-    targets = _targets(function, wrt)
+    targets = targets_of(function, wrt)
     seeds = _seeds(function)
     pulled = pull_back(function.results, seeds, targets)
     parameters = (*function.parameters, *(seed for seed in seeds if seed is not None))
@@ -156,7 +156,8 @@ def _of_all_results(type_: TupleType, known: Mapping[int, Node]) -> tuple[Node |
                  for i, item in enumerate(type_.items))
 
 
-def _targets(function: Function, wrt: Wrt) -> tuple[Node, ...]:
+def targets_of(function: Function, wrt: Wrt) -> tuple[Node, ...]:
+    """The parameters that a derivative is taken in; raises UnknownName, and TypeMismatch where one has none."""
     if wrt is None:
         return tuple(x for x in function.parameters if x.dtype.is_differentiable)
     known = dict(zip(function.parameter_names, function.parameters, strict=True))
@@ -165,27 +166,30 @@ def _targets(function: Function, wrt: Wrt) -> tuple[Node, ...]:
         if name not in known:
             raise UnknownName(f"{function.name} has no parameter {name!r}; its parameters are {', '.join(known)}")
         if not known[name].dtype.is_differentiable:
-            raise TypeMismatch(f"grad requires floating-point parameters, {name!r} is {known[name].type}")
+            raise TypeMismatch(f"a derivative requires floating-point parameters, {name!r} is {known[name].type}")
         targets.append(known[name])
     return tuple(targets)
 
 
 def _seeds(function: Function) -> tuple[Node | None, ...]:
     """A parameter for the cotangent of each floating-point result, None for the others."""
+    single = len(function.results) == 1
+    wanted = {number: ("cotangent" if single else f"cotangent{number}", x.tensor_type)
+              for number, x in enumerate(function.results) if has_cotangent(x.type)}
+    made = dict(zip(wanted, more_parameters(function, tuple(wanted.values())), strict=True))
+    return tuple(made.get(number) for number in range(len(function.results)))
+
+
+def more_parameters(function: Function, wanted: Sequence[tuple[str, TensorType]]) -> tuple[Node, ...]:
+    """Parameters after the function's own, of these names or, where one is taken, longer ones."""
     taken = set(function.parameter_names)
-    index = len(function.parameters)
-    seeds: list[Node | None] = []
-    for number, result in enumerate(function.results):
-        if not result.dtype.is_differentiable:
-            seeds.append(None)
-            continue
-        name = "cotangent" if len(function.results) == 1 else f"cotangent{number}"
+    made = []
+    for index, (name, type_) in enumerate(wanted, len(function.parameters)):
         while name in taken:
             name += "_"
         taken.add(name)
-        seeds.append(parameter(name, index, result.tensor_type))
-        index += 1
-    return tuple(seeds)
+        made.append(parameter(name, index, type_))
+    return tuple(made)
 
 
 def _named(made: Function, source: Function, targets: Sequence[Node], became: Mapping[Node, Node] = {}) -> Function:

@@ -318,18 +318,18 @@ class ScalarFunction:
                 stack.append((expr, True))
                 stack.extend((x, False) for x in reversed(expr.operands) if x not in seen)
 
-    def renumbered(self, numbers: Mapping[int, int], parameters: tuple[DType, ...]) -> ScalarFunction:
-        """The same function of other parameters: parameter i is the one with number numbers[i] of them."""
+    def applied(self, arguments: Mapping[int, ScalarExpr]) -> ScalarExpr:
+        """The result with expressions in place of the parameters that it uses, by their numbers."""
         known: dict[ScalarExpr, ScalarExpr] = {}
         for expr in self.walk():
             match expr:
                 case ScalarParameter():
-                    known[expr] = parameter(numbers[expr.index], expr.dtype)
+                    known[expr] = arguments[expr.index]
                 case ScalarApply():
                     known[expr] = apply(expr.op, *(known[x] for x in expr.arguments))
                 case _:
                     known[expr] = expr
-        return ScalarFunction(parameters, known[self.result])
+        return known[self.result]
 
     def evaluate(self, *operands: np.ndarray) -> np.ndarray:
         """The function's value by the NumPy references, elementwise."""

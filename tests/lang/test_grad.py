@@ -228,7 +228,7 @@ def test_random_programs_have_gradients_of_the_right_types(sample):
 
 @pytest.mark.parametrize(("arguments", "error", "message"), [
     ({"wrt": "z"}, UnknownName, "f has no parameter 'z'; its parameters are x, n"),
-    ({"wrt": ("x", "n")}, TypeMismatch, r"grad requires floating-point parameters, 'n' is i32\[2\]"),
+    ({"wrt": ("x", "n")}, TypeMismatch, r"a derivative requires floating-point parameters, 'n' is i32\[2\]"),
     ({}, TypeMismatch, r"grad requires one floating-point result of rank 0, got \(f32\[2\]\)"),
 ])
 def test_refusals(arguments, error, message):

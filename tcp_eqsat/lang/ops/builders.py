@@ -19,12 +19,14 @@ from tcp_eqsat.lang.ops.attributes import (
     ProjectAttributes,
     ReduceAttributes,
     ReshapeAttributes,
+    SizeAttributes,
     SliceAttributes,
     ViewAttributes,
 )
 from tcp_eqsat.lang.program import Node, Region, TensorData
 from tcp_eqsat.lang.scalar import Number, ScalarFunction, ScalarOp, ScalarParameter, encode_number, function_of
-from tcp_eqsat.lang.types import DType, Shape, TensorType
+from tcp_eqsat.lang.scalar import parameter as scalar_parameter
+from tcp_eqsat.lang.types import I64, DType, Shape, TensorType
 
 
 def parameter(name: str, index: int, type_: TensorType) -> Node:
@@ -46,6 +48,13 @@ def iota(dtype: DType, shape: Shape, axis: int) -> Node:
     return Node.make(op_named("iota"), (), IotaAttributes(TensorType(dtype, shape), axis))
 
 
+def size_value(size: Size) -> Node:
+    """A size as an i64 of rank 0; a constant where it is a number."""
+    if isinstance(size, int):
+        return scalar_constant(size, I64)
+    return Node.make(op_named("size"), (), SizeAttributes(size))
+
+
 def map_function(function: ScalarFunction, *operands: Node) -> Node:
     return Node.make(op_named("map"), operands, MapAttributes(function))
 
@@ -56,9 +65,9 @@ def map_used(function: ScalarFunction, *operands: Node) -> Node:
     if len(used) == 1 and used[0] is function.result:
         return operands[used[0].index]
     indices = sorted(x.index for x in used) or [0]
-    order = {old: new for new, old in enumerate(indices)}
-    return map_function(
-        function.renumbered(order, tuple(function.parameters[i] for i in indices)), *(operands[i] for i in indices))
+    dtypes = tuple(function.parameters[i] for i in indices)
+    own = {i: scalar_parameter(n, dtype) for n, (i, dtype) in enumerate(zip(indices, dtypes, strict=True))}
+    return map_function(ScalarFunction(dtypes, function.applied(own)), *(operands[i] for i in indices))
 
 
 def map_scalar(op: ScalarOp, *operands: Node) -> Node:

@@ -9,15 +9,7 @@ from tcp_eqsat.lang.op import op_named
 from tcp_eqsat.lang.ops.attributes import DynamicSliceAttributes, GatherAttributes, ScatterAttributes, WindowAxes
 from tcp_eqsat.lang.ops.builders import composite, parameter, results_of
 from tcp_eqsat.lang.program import Node, Region
-from tcp_eqsat.lang.scalar import (
-    ScalarApply,
-    ScalarExpr,
-    ScalarFunction,
-    ScalarParameter,
-    apply,
-    function_of,
-    scalar_op_named,
-)
+from tcp_eqsat.lang.scalar import ScalarFunction, function_of, scalar_op_named
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
 from tcp_eqsat.lang.types import DType, Shape
 
@@ -36,16 +28,8 @@ def replacing(dtype: DType) -> ScalarFunction:
 
 def renumbered(function: ScalarFunction, numbers: Sequence[int], parameters: tuple[DType, ...]) -> ScalarFunction:
     """A function of more parameters: its own n-th is number numbers[n] of `parameters`."""
-    known: dict[ScalarExpr, ScalarExpr] = {}
-    for expr in function.walk():
-        match expr:
-            case ScalarParameter():
-                known[expr] = scalar_parameter(numbers[expr.index], expr.dtype)
-            case ScalarApply():
-                known[expr] = apply(expr.op, *(known[x] for x in expr.arguments))
-            case _:
-                known[expr] = expr
-    return ScalarFunction(parameters, known[function.result])
+    return ScalarFunction(parameters, function.applied(
+        {i: scalar_parameter(numbers[i], dtype) for i, dtype in enumerate(function.parameters)}))
 
 
 # Nodes
