@@ -21,16 +21,18 @@ from tcp_eqsat.codegen.ptx import PtxArtifact, emit_plan
 from tcp_eqsat.codegen.target import host_target, is_ptx, ptx_target
 from tcp_eqsat.egraph import Saturation, saturate
 from tcp_eqsat.errors import ArgumentError, ParseError, UnknownName
-from tcp_eqsat.extract import Extraction, MachineModel, baseline, extract, load_cost_model
+from tcp_eqsat.extract import Body, Extraction, MachineModel, baseline, extract, load_cost_model
 from tcp_eqsat.frontends import mlir
 from tcp_eqsat.lang import grad as gradients
 from tcp_eqsat.lang import reference as lang_reference
 from tcp_eqsat.lang import text
 from tcp_eqsat.lang.atoms import Refinement, refine_axes
 from tcp_eqsat.lang.budget import Budget
+from tcp_eqsat.lang.dims import Symbol
+from tcp_eqsat.lang.op import regions_of
 from tcp_eqsat.lang.ops.structure import expand
-from tcp_eqsat.lang.plan import Kernel, Plan
-from tcp_eqsat.lang.program import Function, Program
+from tcp_eqsat.lang.plan import Kernel, Plan, Routine
+from tcp_eqsat.lang.program import Function, Program, Region
 from tcp_eqsat.lang.specialise import freeze
 from tcp_eqsat.lang.tiers import Numerics, Permissions, permissions
 from tcp_eqsat.report import Report
@@ -118,7 +120,7 @@ class Optimized:
         return Program({self.function.name: self.function})
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
+    def kernels(self) -> tuple[Kernel | Routine, ...]:
         return self.plan.kernels
 
 
@@ -185,16 +187,74 @@ def _optimize(
     with watch.stage("refine"):
         frozen = freeze(function, constants)
         refinement = refine_axes(expanded(frozen))
-    with watch.stage("saturate"):
-        saturation = saturate(refinement.refined, rules, granted, budget)
-    with watch.stage("extract"):
-        before = baseline(refinement.refined, cost_model, sizes=sizes)
-        left = max(budget.seconds - watch.seconds["saturate"], budget.seconds / 4)
-        best = extract(
-            saturation.view, refinement.refined, cost_model, dataclasses.replace(budget, seconds=left), sizes=sizes,
-            parameter_types=refinement.parameter_types, result_types=refinement.result_types)
+    options = _Options(granted, rules, cost_model, sizes, frozen.symbols)
+    count = len(_every_region(refinement.refined))
+    budget = dataclasses.replace(
+        budget, seconds=budget.seconds / (count + 1), steps=max(budget.steps // (count + 1), 1))
+    if count:
+        with watch.stage("regions"):
+            _optimize_regions(refinement.refined, options, budget)
+    saturation, before, best = _search(refinement, options, budget, watch)
     report = Report.of(frozen, granted, saturation.report, before, best, watch.seconds)
     return Optimized(_restored(refinement, best), best.plan, report, saturation)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Options:
+    """What every search of one optimisation shares: `bodies` and `plain` are regions as found, and as they stand."""
+
+    granted: Permissions
+    rules: RuleSet
+    cost_model: MachineModel
+    sizes: Mapping[str, int]
+    symbols: tuple[Symbol, ...]
+    bodies: dict[Region, Body] = dataclasses.field(default_factory=dict)
+    plain: dict[Region, Body] = dataclasses.field(default_factory=dict)
+
+
+def _search(refinement: Refinement, options: _Options, budget: Budget, watch: _Stopwatch
+            ) -> tuple[Saturation, Extraction, Extraction]:
+    """The e-graph of a function whose regions are optimised, its plan as it stands, and the best one."""
+    with watch.stage("saturate"):
+        saturation = saturate(refinement.refined, options.rules, options.granted, budget)
+    with watch.stage("extract"):
+        types = {"parameter_types": refinement.parameter_types, "result_types": refinement.result_types}
+        before = baseline(
+            refinement.refined, options.cost_model, sizes=options.sizes, symbols=options.symbols,
+            body_of=options.plain.__getitem__, **types)
+        left = max(budget.seconds - watch.seconds["saturate"], budget.seconds / 4)
+        best = extract(
+            saturation.view, refinement.refined, options.cost_model, dataclasses.replace(budget, seconds=left),
+            sizes=options.sizes, symbols=options.symbols, body_of=options.bodies.__getitem__, **types)
+    return saturation, before, best
+
+
+def _every_region(function: Function) -> dict[Region, None]:
+    """The distinct regions of control flow, those inside of regions first."""
+    found: dict[Region, None] = {}
+    for node in function.nodes():
+        for region in regions_of(node.attributes):
+            if region not in found:
+                found |= _every_region(_body_function(region))
+                found[region] = None
+    return found
+
+
+def _body_function(region: Region) -> Function:
+    return Function("region", region.parameters, region.results)
+
+
+def _optimize_regions(function: Function, options: _Options, budget: Budget) -> None:
+    """Finds the best plan of every region of a function, once each, within the budget each."""
+    for node in function.nodes():
+        for region in regions_of(node.attributes):
+            if region not in options.bodies:
+                refinement = refine_axes(expanded(_body_function(region)))
+                _optimize_regions(refinement.refined, options, budget)
+                _, before, best = _search(refinement, options, budget, _Stopwatch())
+                made = refinement.restored(best.function)
+                options.bodies[region] = Body(region, Region(made.parameters, made.results), best.plan, best.cost)
+                options.plain[region] = Body(region, region, before.plan, before.cost)
 
 
 def _cost_model(target: str) -> MachineModel:
@@ -240,7 +300,7 @@ class Compiled:
         return self.code.call(*arrays, **keywords)
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
+    def kernels(self) -> tuple[Kernel | Routine, ...]:
         return self.optimized.kernels
 
     def update(self, **constants: np.ndarray) -> Compiled:

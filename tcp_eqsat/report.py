@@ -9,7 +9,7 @@ from typing import Any
 
 from tcp_eqsat.egraph import SaturationReport
 from tcp_eqsat.extract import Extraction
-from tcp_eqsat.lang.plan import format_kernel
+from tcp_eqsat.lang.plan import format_step
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.tiers import Permissions
 
@@ -24,7 +24,8 @@ class Report:
     saturation     e-nodes, e-classes, iterations, rules fired, why it stopped
     cost, cost_before  modelled microseconds at the typical sizes, of the result and of the input, one kernel an
                    operation
-    kernels, kernels_before  how many
+    kernels, kernels_before  how many, routines and what stands in the bodies of control flow included
+    kernel_texts   the steps of the plan
     seconds        by stage
     """
 
@@ -45,7 +46,7 @@ class Report:
     def of(cls, function: Function, granted: Permissions, saturation: SaturationReport, before: Extraction,
            best: Extraction, seconds: Mapping[str, float]) -> Report:
         operations = sum(1 for x in function.nodes() if x.op.arity != 0)
-        texts = tuple(format_kernel(kernel, best.plan) for kernel in best.plan.kernels)
+        texts = tuple(format_step(step, best.plan) for step in best.plan.steps)
         return cls(function.name, str(function), str(granted), operations, saturation, before.cost, best.cost,
                    len(before.plan.kernels), len(best.plan.kernels), texts, best, dict(seconds))
 

@@ -8,29 +8,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from tcp_eqsat.codegen.call import CompiledCall, Parameter, Signature, callable_class, make_call
-from tcp_eqsat.codegen.distinct import Use, distinct_kernels
-from tcp_eqsat.codegen.entry import NAME, KernelCall, byte_count, emit_entry, result_owners
+from tcp_eqsat.codegen.entry import NAME
+from tcp_eqsat.codegen.functions import ModuleText, Parts, emit_module, find_parts
 from tcp_eqsat.codegen.jit import CompiledModule, compile_module
-from tcp_eqsat.codegen.llvm_cpu import NestCode, emit_nest
-from tcp_eqsat.codegen.loops import Access, Array, Nest, format_nest, verify_nest
-from tcp_eqsat.codegen.memory import ConstantBlock, Layout, Request, lay_out, pack
-from tcp_eqsat.codegen.schedule import schedule_kernel
+from tcp_eqsat.codegen.loops import format_nest, verify_nest
 from tcp_eqsat.codegen.target import CpuTarget, host_target
-from tcp_eqsat.lang.plan import Plan, Role, verify_plan
-from tcp_eqsat.lang.program import TensorData
+from tcp_eqsat.lang.plan import Plan, verify_plan
+from tcp_eqsat.lang.procedure_text import format_procedure
 
 
 class CompiledFunction:
     """A plan as machine code: `f(*arrays, out=None)`, see `call.CompiledCall` for what is taken and raised.
 
-    `nests` are the distinct kernels as loops; `times` are the seconds of each stage.
+    `nests` are the distinct kernels as loops, `procedures` the distinct procedures; `times` are the seconds of each
+    stage.
     """
 
-    def __init__(self, plan: Plan, nests: tuple[Nest, ...], llvm: str, module: CompiledModule, call: CompiledCall,
+    def __init__(self, plan: Plan, parts: Parts, text: ModuleText, module: CompiledModule, call: CompiledCall,
                  times: Mapping[str, float]) -> None:
         self.plan = plan
-        self.nests = nests
-        self.llvm = llvm
+        self.nests = parts.nests
+        self.procedures = tuple(parts.procedures)
+        self.llvm = "\n\n".join(filter(None, (text.procedures, text.text)))
         self.module = module
         self.call = call
         self.times = times
@@ -44,13 +43,14 @@ class CompiledFunction:
 
     @property
     def kernels(self) -> int:
-        """How many kernels a call runs."""
+        """How many kernels and routines a call runs, those in bodies of control flow once."""
         return len(self.plan.kernels)
 
     @functools.cached_property
     def loops(self) -> str:
-        """The distinct kernels as loop nests, in the order of their first call."""
-        return "\n\n".join(map(format_nest, self.nests))
+        """The distinct kernels as loop nests and the distinct procedures, each in the order of their first call."""
+        return "\n\n".join((*map(format_nest, self.nests), *(
+            format_procedure(each, f"procedure{n}") for n, each in enumerate(self.procedures))))
 
     @property
     def assembly(self) -> str:
@@ -74,26 +74,19 @@ def compile_plan(plan: Plan, target: CpuTarget | None = None) -> CompiledFunctio
     signature = Signature(
         tuple(Parameter(port.name, port.type) for port in plan.parameters),
         tuple(port.type for port in plan.results), plan.symbols, plan.guards)
-    distinct, uses = distinct_kernels(plan)
-    nests = tuple(schedule_kernel(kernel, plan, target) for kernel in distinct)
-    for nest in nests:
+    parts = find_parts(plan, target)
+    for nest in parts.nests:
         verify_nest(nest)
     clock.stage("schedule")
-    declarations: dict[str, str] = {}
-    codes = [emit_nest(nest, f"kernel{n}", target, declarations) for n, nest in enumerate(nests)]
-    calls, scratch = _calls(nests, codes, uses)
-    workspace = _workspace(plan, calls, scratch)
-    constants = ConstantBlock(_constants(plan, nests, uses, calls))
-    entry = emit_entry(plan, calls, constants.offsets, workspace, declarations)
-    text = "\n\n".join((*(c.text for c in codes), entry, "\n".join(line for _, line in sorted(declarations.items()))))
+    made = emit_module(parts, target)
     clock.stage("emit")
-    module = compile_module(text, target)
+    module = compile_module(made.text, target, optimized=made.procedures)
     clock.stage("compile")
-    call = make_call(signature, module.address(NAME), workspace.bytes, constants.address, (module, constants),
-                     name=plan.name)
+    call = make_call(signature, module.address(NAME), made.workspace.bytes, made.constants.address,
+                     (module, made.constants), name=plan.name)
     clock.stage("wrap")
     function: CompiledFunction = callable_class(CompiledFunction, call.function)(
-        plan, nests, text, module, call, times)
+        plan, parts, made, module, call, times)
     return function
 
 
@@ -108,58 +101,3 @@ class _Clock:
         now = time.perf_counter()
         self.times[name] = now - self.last
         self.last = now
-
-
-def _calls(nests: tuple[Nest, ...], codes: list[NestCode],
-           uses: list[Use]) -> tuple[list[KernelCall], list[Request]]:
-    """The calls in order, and the scratch arrays they need."""
-    calls: list[KernelCall] = []
-    scratch: list[Request] = []
-    for step, use in enumerate(uses):
-        nest, code = nests[use.distinct], codes[use.distinct]
-        places: list[str] = []
-        for array in nest.arrays:
-            if array.access is Access.SCRATCH:
-                name = f"{array.name} of call {step}"
-                scratch.append(Request(name, array.size * array.dtype.bytes, step, step))
-                places.append(name)
-            else:
-                places.append(_buffer(array, use))
-        calls.append(KernelCall(f"kernel{use.distinct}", tuple(places), code.sizes))
-    return calls, scratch
-
-
-def _buffer(array: Array, use: Use) -> str:
-    """The buffer, or packed copy of one, that an array of a distinct kernel stands for."""
-    panels = array.panels
-    return use.buffers[array.name] if panels is None else f"{use.buffers[panels.source]} in {panels}"
-
-
-def _constants(plan: Plan, nests: tuple[Nest, ...], uses: list[Use],
-               calls: list[KernelCall]) -> dict[str, TensorData]:
-    """The constants that kernels read or that are results, and packed copies, by name."""
-    needed = {name for call in calls for name in call.arrays} | {plan.root(p.buffer).name for p in plan.results}
-    found = {b.name: b.data for b in plan.buffers.values()
-             if b.role is Role.CONSTANT and b.data is not None and b.name in needed}
-    for use in uses:
-        for array in nests[use.distinct].arrays:
-            name = _buffer(array, use) if array.panels is not None else ""
-            if array.panels is not None and name not in found:
-                data = plan.buffers[use.buffers[array.panels.source]].data
-                assert data is not None
-                found[name] = pack(data, array.panels)
-    return found
-
-
-def _workspace(plan: Plan, calls: list[KernelCall], scratch: list[Request]) -> Layout:
-    """Memory of temporaries, from the kernel that writes them to the last that reads them, and of scratch arrays."""
-    results = result_owners(plan)
-    steps: dict[str, list[int]] = {}
-    for step, call in enumerate(calls):
-        for name in call.arrays:
-            buffer = plan.buffers.get(name)
-            if buffer is not None and name not in results and buffer.role in (Role.TEMPORARY, Role.RESULT):
-                steps.setdefault(name, []).append(step)
-    temporaries = [
-        Request(name, byte_count(plan.buffers[name].type), used[0], used[-1]) for name, used in steps.items()]
-    return lay_out([*temporaries, *scratch])

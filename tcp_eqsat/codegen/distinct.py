@@ -1,4 +1,4 @@
-"""Kernels of a plan that are equal but for names: each is scheduled and emitted once."""
+"""Kernels of plans that are equal but for names: each is scheduled and emitted once."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from tcp_eqsat.lang.plan import Kernel, Plan, Role
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A kernel of the plan: the distinct kernel it equals, and which buffers stand for that kernel's buffers."""
+    """A kernel of a plan: the distinct kernel it equals, and which buffers stand for that kernel's buffers."""
 
     distinct: int
     buffers: Mapping[str, str]
 
 
-def distinct_kernels(plan: Plan) -> tuple[list[Kernel], list[Use]]:
-    """Kernels that are equal but for the names of buffers and definitions are one."""
-    distinct: list[Kernel] = []
-    known: dict[Hashable, tuple[int, tuple[str, ...]]] = {}
-    uses: list[Use] = []
-    for kernel in plan.kernels:
+class DistinctKernels:
+    """Kernels that are equal but for the names of buffers and definitions are one.
+
+    `kernels` are the distinct ones, each with the plan that it was first met in.
+    """
+
+    def __init__(self) -> None:
+        self.kernels: list[tuple[Kernel, Plan]] = []
+        self._known: dict[Hashable, tuple[int, tuple[str, ...]]] = {}
+
+    def use(self, kernel: Kernel, plan: Plan) -> Use:
+        """The kernel of a plan as a use of a distinct one."""
         key, roots = _kernel_key(kernel, plan)
-        if key not in known:
-            known[key] = len(distinct), roots
-            distinct.append(kernel)
-        number, names = known[key]
-        uses.append(Use(number, dict(zip(names, roots, strict=True))))
-    return distinct, uses
+        if key not in self._known:
+            self._known[key] = len(self.kernels), roots
+            self.kernels.append((kernel, plan))
+        number, names = self._known[key]
+        return Use(number, dict(zip(names, roots, strict=True)))
 
 
 def _kernel_key(kernel: Kernel, plan: Plan) -> tuple[Hashable, tuple[str, ...]]:

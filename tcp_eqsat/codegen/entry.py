@@ -1,27 +1,33 @@
-"""The function that runs a plan: it finds every buffer, computes the sizes and calls the kernels in order."""
+"""The function that runs a plan: it finds every buffer, computes the sizes and calls the steps in order."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tcp_eqsat.codegen.memory import Layout
-from tcp_eqsat.codegen.size_ir import INTRINSICS, CheckedText, SizeText
-from tcp_eqsat.lang.dims import Size, product
+from tcp_eqsat.codegen.memory import Layout, byte_count
+from tcp_eqsat.codegen.size_ir import COPY, INTRINSICS, CheckedText, SizeText
+from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.plan import Plan, Port, Role
-from tcp_eqsat.lang.types import TensorType
 
 NAME = "entry"
-"""`void entry(ptr parameters, ptr results, ptr constants, ptr workspace, ptr sizes)`, see `call.make_call`."""
+"""`void entry(ptr parameters, ptr results, ptr constants, ptr workspace, ptr sizes)`, see `call.make_call`.
+
+Bodies of control flow are functions of the same kind.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class KernelCall:
-    """A call of the function `symbol` with arrays (buffers, or scratch arrays by their place) and sizes."""
+class StepCall:
+    """A call of the function `symbol` with arrays (buffers, or scratch arrays by their place) and sizes.
+
+    `constants` says that the address of the constants comes first: the function runs plans.
+    """
 
     symbol: str
     arrays: tuple[str, ...]
     sizes: tuple[Size, ...]
+    constants: bool = False
 
 
 def result_owners(plan: Plan) -> dict[str, int]:
@@ -34,16 +40,20 @@ def result_owners(plan: Plan) -> dict[str, int]:
     return owners
 
 
-def emit_entry(plan: Plan, calls: Sequence[KernelCall], constants: Mapping[str, int], workspace: Layout,
-               declarations: dict[str, str]) -> str:
-    """The text of the entry; `constants` gives byte offsets by buffer, `declarations` collects what it calls."""
+def emit_entry(plan: Plan, calls: Sequence[StepCall], constants: Mapping[str, int], workspace: Layout,
+               declarations: dict[str, str], symbol: str = NAME) -> str:
+    """The text of the function `symbol`, internal but for the entry.
+
+    `constants` gives byte offsets by buffer, `declarations` collects what it calls.
+    """
     text = CheckedText("leave")
     sizes = SizeText(text)
-    for number, symbol in enumerate(plan.symbols):
-        sizes.bind(symbol, text.load("i64", "%sizes", 8 * number))
+    for number, each in enumerate(plan.symbols):
+        sizes.bind(each, text.load("i64", "%sizes", 8 * number))
     addresses = _Addresses(plan, text, sizes, constants, workspace)
     for call in calls:
-        arguments = [f"ptr {addresses.of(name)}" for name in call.arrays]
+        arguments = ["ptr %constants"] if call.constants else []
+        arguments += [f"ptr {addresses.of(name)}" for name in call.arrays]
         arguments += [f"i64 {sizes.value(size)}" for size in call.sizes]
         text.line(f"call void @{call.symbol}({', '.join(arguments)})")
     owners = result_owners(plan)
@@ -51,20 +61,16 @@ def emit_entry(plan: Plan, calls: Sequence[KernelCall], constants: Mapping[str, 
         if owners.get(plan.root(port.buffer).name) != number:
             source = addresses.of(plan.root(port.buffer).name)
             target = text.load("ptr", "%results", 8 * number)
-            count = sizes.value(byte_count(port.type))
-            text.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {count}, i1 false)")
+            text.copy(target, source, sizes.value(byte_count(port.type)))
     text.line("br label %leave")
     text.label("leave")
     text.line("ret void")
-    head = f"define void @{NAME}(ptr %parameters, ptr %results, ptr %constants, ptr %workspace, ptr %sizes) nounwind {{"
-    copy = "declare void @llvm.memcpy.p0.p0.i64(ptr noalias writeonly, ptr noalias readonly, i64, i1)"
-    for line in (*INTRINSICS.splitlines(), copy):
+    linkage = "" if symbol == NAME else "internal "
+    given = ", ".join(f"ptr %{x}" for x in ("parameters", "results", "constants", "workspace", "sizes"))
+    head = f"define {linkage}void @{symbol}({given}) nounwind {{"
+    for line in (*INTRINSICS.splitlines(), COPY):
         declarations.setdefault(line.split("@")[1].split("(")[0], line)
     return "\n".join((head, *text.lines, "}"))
-
-
-def byte_count(type_: TensorType) -> Size:
-    return product(type_.shape) * type_.dtype.bytes
 
 
 class _Addresses:

@@ -64,26 +64,48 @@ class CompiledModule(Module):
             return target_machine(self.target, self.effort).emit_assembly(self._module)
 
 
-def compile_module(text: str, target: CpuTarget, optimize: bool = False, effort: int = 2) -> CompiledModule:
+def compile_module(text: str, target: CpuTarget, optimize: bool = False, effort: int = 2, optimized: str = ""
+                   ) -> CompiledModule:
     """Compiles LLVM text for `target` and loads it.
 
     No optimisation passes run unless `optimize` is true (level 2): code with explicit vectors gains nothing
-    from them. `effort` is LLVM's level of code generation; 0 is several times quicker and enough for code that
-    checks and calls. Raises VerificationError if LLVM rejects the text.
+    from them. They run on `optimized`, text of functions that `text` calls. `effort` is LLVM's level of code
+    generation; 0 is several times quicker and enough for code that checks and calls. Raises VerificationError if LLVM
+    rejects the text.
     """
     with _LOCK:
         machine = target_machine(target, effort)
-        try:
-            module = llvm.parse_assembly(text)
-            module.triple = machine.triple
-            module.data_layout = str(machine.target_data)
-            module.verify()
-        except RuntimeError as error:
-            raise VerificationError(f"LLVM rejects the generated code: {error}") from None
+        module = _parse(text, machine)
         if optimize:
-            builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-            builder.getModulePassManager().run(module, builder)
+            _run_passes(module, machine)
+        if optimized:
+            part = _parse(optimized, machine)
+            _run_passes(part, machine)
+            called = [function.name for function in part.functions if not function.is_declaration]
+            module.link_in(part)
+            for name in called:
+                module.get_function(name).linkage = "internal"
     return CompiledModule(module, target, effort)
+
+
+def _parse(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """The module of a text, verified."""
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise VerificationError(f"LLVM rejects the generated code: {error}") from None
+    return module
+
+
+def _run_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """LLVM's optimisation at level 2, vectors included."""
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
 
 
 @functools.cache

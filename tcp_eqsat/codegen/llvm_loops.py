@@ -172,6 +172,29 @@ class LoopText:
             f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{self.block} ]")
         self._label(test)
 
+    def repeat(self, condition: Callable[[], str], emit: Callable[[], None]) -> None:
+        """`emit()` as long as `condition()`, written before it and after each turn, gives a true i1."""
+        head, body, done = self._names("while", "do", "done")
+        self._jump(head)
+        self._label(head)
+        with self.scope():
+            self._branch(condition(), body, done)
+            self._label(body)
+            emit()
+            self._jump(head)
+        self._label(done)
+
+    def fork(self, condition: str, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+        """`then()` where the i1 `condition` holds, else `otherwise()`."""
+        left, right, done = self._names("yes", "no", "join")
+        self._branch(condition, left, right)
+        for name, emit in ((left, then), (right, otherwise)):
+            self._label(name)
+            with self.scope():
+                emit()
+            self._jump(done)
+        self._label(done)
+
     def branch(self, condition: str, states: Sequence[State], emit: Callable[[], None]) -> None:
         """`emit()` where the i1 `condition` holds."""
         then, done = self._names("then", "join")

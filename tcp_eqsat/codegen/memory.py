@@ -9,11 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcp_eqsat.codegen.loops import Panels
-from tcp_eqsat.lang.dims import Size, divides, less_equal
+from tcp_eqsat.lang.dims import Size, divides, less_equal, product
 from tcp_eqsat.lang.program import TensorData
+from tcp_eqsat.lang.types import TensorType
 
 ALIGNMENT = 64
 """In bytes: a cache line, and the widest vector."""
+
+
+def byte_count(type_: TensorType) -> Size:
+    """The bytes that a tensor takes."""
+    return product(type_.shape) * type_.dtype.bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tcp_eqsat.codegen.distinct import distinct_kernels
+from tcp_eqsat.codegen.distinct import DistinctKernels
 from tcp_eqsat.codegen.entry import result_owners
 from tcp_eqsat.codegen.gpu_schedule import Launch, format_launch, schedule_launches
 from tcp_eqsat.codegen.llvm_ptx import KernelCode, emit_launch
 from tcp_eqsat.codegen.loops import Access, verify_nest
 from tcp_eqsat.codegen.ptx_compile import compile_ptx
 from tcp_eqsat.codegen.target import PtxTarget, ptx_target
-from tcp_eqsat.errors import LimitError
+from tcp_eqsat.errors import LimitError, TargetError
 from tcp_eqsat.lang.dims import Guard, Size, Symbol, evaluate, format_size, product
-from tcp_eqsat.lang.plan import Plan, Port, Role, verify_plan
+from tcp_eqsat.lang.plan import Kernel, Plan, Port, Role, Routine, verify_plan
 from tcp_eqsat.lang.program import TensorData
 from tcp_eqsat.lang.types import DType
 
@@ -123,8 +123,10 @@ def emit_plan(plan: Plan, target: PtxTarget | None = None) -> PtxArtifact:
     target = ptx_target() if target is None else target
     start = time.perf_counter()
     verify_plan(plan)
-    distinct, uses = distinct_kernels(plan)
-    launches = [schedule_launches(kernel, plan, target) for kernel in distinct]
+    kernels = _kernels(plan, target)
+    distinct = DistinctKernels()
+    uses = [distinct.use(kernel, plan) for kernel in kernels]
+    launches = [schedule_launches(kernel, plan, target) for kernel, _ in distinct.kernels]
     for launch in (x for group in launches for x in group):
         verify_nest(launch.nest)
     scheduled = time.perf_counter()
@@ -151,6 +153,17 @@ def emit_plan(plan: Plan, target: PtxTarget | None = None) -> PtxArtifact:
         plan.name, target, text, buffers, tuple(steps), _rooted(plan, plan.parameters), _results(plan, steps),
         plan.symbols, plan.guards, "\n\n".join(format_launch(x) for group in launches for x in group), llvm,
         {"schedule": scheduled - start, "emit": emitted - scheduled, "compile": compiled - emitted})
+
+
+def _kernels(plan: Plan, target: PtxTarget) -> list[Kernel]:
+    """The steps of a plan; raises TargetError where one is no kernel."""
+    kernels = []
+    for step in plan.steps:
+        if not isinstance(step, Kernel):
+            what = "procedures" if isinstance(step, Routine) else "control flow"
+            raise TargetError(f"{step.op.name} has no form on {target}, which runs kernels only, no {what}")
+        kernels.append(step)
+    return kernels
 
 
 def _symbol(name: str) -> str:

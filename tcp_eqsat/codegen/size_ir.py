@@ -64,6 +64,10 @@ class CheckedText:
             return address
         return self.value(f"getelementptr i8, ptr {address}, i64 {offset}", "p")
 
+    def copy(self, target: str, source: str, count: Operand) -> None:
+        """Copies `count` bytes between addresses that don't overlap."""
+        self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {count}, i1 false)")
+
     def integer(self, operation: str, x: Operand, y: Operand, wraps: bool = False) -> Operand:
         """add, sub or mul. Leaves for the exit where the result does not fit, unless it `wraps`."""
         if isinstance(x, int) and isinstance(y, int):
@@ -80,14 +84,16 @@ class CheckedText:
         return self.value(f"extractvalue {{i64, i1}} {pair}, 0")
 
 
-_ALIGNMENT = {"i32": 4, "i64": 8, "ptr": 8}
+_ALIGNMENT = {"i8": 1, "i32": 4, "i64": 8, "ptr": 8}
 _FOLD = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
 
 INTRINSICS = "".join(
     f"declare {{i64, i1}} @llvm.s{operation}.with.overflow.i64(i64, i64)\n" for operation in _FOLD
 ) + "".join(f"declare i64 @llvm.{name}.i64(i64, i64)\n" for name in ("smin", "smax"))
-"""Declarations of what `CheckedText` and `SizeText` call."""
+"""Declarations of what `CheckedText` and `SizeText` call, but for `copy`."""
+COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr noalias writeonly, ptr noalias readonly, i64, i1)"
+"""The declaration of what `CheckedText.copy` calls."""
 
 
 @dataclass(frozen=True, slots=True)

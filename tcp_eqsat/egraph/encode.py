@@ -134,13 +134,9 @@ class _Writer:
             derived=constructor is not OPAQUE and node.op.name in TYPED_BY_RULES)
 
     def _columns(self, node: Node) -> tuple[Constructor, tuple[str, ...]]:
-        """The constructor and attribute columns.
-
-        A node whose attributes no column can hold is opaque, and so is one with several results: the e-graph has no
-        type for it.
-        """
+        """The constructor and attribute columns; a node whose attributes no column can hold is opaque."""
         constructor = constructor_of(node.op)
-        if constructor is not OPAQUE and isinstance(node.type, TensorType):
+        if constructor is not OPAQUE:
             try:
                 return constructor, tuple(
                     self.vocabulary.name(text) for name, codec in constructor.fields

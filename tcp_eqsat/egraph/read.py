@@ -95,7 +95,7 @@ class _Rows:
                     dtype_named(self._decoder.value("String", dtypes[value])),
                     self._decoder.value("Dims", shapes[value]))
             else:
-                row = next(row for row in self.members[value] if row.constructor is OPAQUE)
+                (row,) = (row for row in self.members[value] if row.constructor is OPAQUE)
                 types[n] = self._outside.opaques[row.columns[0]][2]
         return types
 

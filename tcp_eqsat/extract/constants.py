@@ -8,6 +8,7 @@ import numpy as np
 
 from tcp_eqsat.egraph.view import EGraphView, ENode
 from tcp_eqsat.lang.dims import product
+from tcp_eqsat.lang.op import IN_REGIONS
 from tcp_eqsat.lang.ops.elementwise import map_op
 from tcp_eqsat.lang.ops.movement import reshape_op, slice_op, view_op
 from tcp_eqsat.lang.ops.source import constant_op, iota_op, parameter_op
@@ -55,7 +56,7 @@ class Constants:
         return self._nodes[found]
 
     def data(self, found: int) -> TensorData:
-        """The value of a class in `buffers`."""
+        """The value of a class that is known at compile time."""
         node = self.node(found)
         return node.attributes.data if node.op is constant_op else TensorData(evaluate_nodes([node], {}, {})[node])
 
@@ -110,7 +111,9 @@ def _source(view: EGraphView, found: int, node: ENode, sources: dict[int, int], 
     own = _tensor(view.types[found])
     if is_literal:
         return own.dtype.bytes
-    if node.op.expand is not None or not all(_static(view.types[x]) for x in (found, *node.operands)):
+    if node.op.expand is not None or node.op.pointful is IN_REGIONS:  # which may run for long
+        return None
+    if not all(_static(view.types[x]) for x in (found, *node.operands)):
         return None
     if node.op is constant_op:
         return _bytes(own)

@@ -15,6 +15,8 @@ from tcp_eqsat.lang.types import DType
 
 TYPICAL_SIZE = 128
 """What a symbol stands for in costs where its range allows it and the caller says nothing."""
+UNKNOWN_TRIPS = 16
+"""How often a loop runs, in costs, where only values tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ What one kernel can be:
 - elementwise code over the axes of what it stores, with any folds that all depend on the same outer axes;
 - or one contraction over exactly these axes, with elementwise code after it and on its operands, and no folds.
 Operands of slices and reshapes are in memory. Everything a kernel stores has the same axes.
+
+Routines and control flow are steps of their own beside kernels: what they read and write is in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 
 from tcp_eqsat.extract.cost import Access, Contraction, KernelFacts
 from tcp_eqsat.extract.selection import Selection
-from tcp_eqsat.extract.terms import Form, Term
+from tcp_eqsat.extract.terms import GIVEN, STEPS, WRITTEN, Form, Term
 from tcp_eqsat.lang.dims import Size
 
 INFEASIBLE = math.inf
@@ -43,7 +45,9 @@ class Evaluation:
 
 
 def evaluate_kernel(selection: Selection, outputs: tuple[int, ...]) -> Evaluation:
-    """The kernel that stores `outputs`, the first of which names it."""
+    """The kernel that stores `outputs`, the first of which names it; or the step that is no kernel."""
+    if selection.form(outputs[0]) in STEPS:
+        return _evaluate_step(selection, outputs)
     walk = _Walk(selection, outputs)
     try:
         walk.run()
@@ -51,6 +55,30 @@ def evaluate_kernel(selection: Selection, outputs: tuple[int, ...]) -> Evaluatio
         return Evaluation(INFEASIBLE, frozenset(), frozenset(walk.visited), None, str(reason))
     facts = walk.facts()
     return Evaluation(selection.terms.model.kernel(facts), frozenset(walk.reads), frozenset(walk.visited), facts)
+
+
+def _evaluate_step(selection: Selection, outputs: tuple[int, ...]) -> Evaluation:
+    """A routine or control flow: what it reads must be in memory under any axes, or a number, which gets memory."""
+    terms, (found, *guests) = selection.terms, outputs
+    term = selection.term(found)
+    visited, reads = {*outputs}, set()
+    loads: list[Access] = []
+    reason = "a routine stores another value" if guests else ""
+    for operand in term.operands:
+        *passed, base = selection.memory_under(operand)
+        visited.update((*passed, base))
+        form = selection.form(base)
+        if form not in GIVEN and not selection.in_memory(base):
+            reason = f"an operand of {term.node.op.name} is not in memory"
+            continue
+        if form is not Form.BUFFER and not selection.terms.is_held(base):
+            reads.add(base)
+        footprint = terms.leaf_bytes if form is Form.BUFFER else terms.value_bytes
+        loads.append(Access(terms.elements[base] * terms.types[base].dtype.bytes, footprint))
+    if reason:
+        return Evaluation(INFEASIBLE, frozenset(), frozenset(visited), None, reason)
+    facts = KernelFacts(tuple(loads), tuple(Access(size, terms.value_bytes) for size in term.writes), term.work)
+    return Evaluation(terms.model.kernel(facts), frozenset(reads), frozenset(visited), facts)
 
 
 class _Illegal(Exception):
@@ -118,9 +146,11 @@ class _Walk:
         form = term.form
         if form is Form.LITERAL:
             return
-        if form is Form.BUFFER or (found in selection.stored and found not in self.outputs):
+        if form is Form.BUFFER or (selection.in_memory(found) and found not in self.outputs):
             self._load(found, found, at, place)
             return
+        if form in WRITTEN:
+            raise _Illegal("a kernel can't store what a routine writes")
         self._pending.append(found)
         self._open.add(found)
         if form is Form.POINT:
@@ -169,7 +199,7 @@ class _Walk:
             inner = selection.term(current)
             if inner.form is Form.LITERAL:
                 return
-            if inner.form is Form.BUFFER or (current in selection.stored and current not in self.outputs):
+            if inner.form is Form.BUFFER or (selection.in_memory(current) and current not in self.outputs):
                 self._load(found, current, at, place)
                 return
             if inner.form is Form.RESHAPE:

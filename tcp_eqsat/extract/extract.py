@@ -14,6 +14,7 @@ import networkx
 
 from tcp_eqsat.egraph.view import EGraphView, program_view
 from tcp_eqsat.errors import VerificationError
+from tcp_eqsat.extract.bodies import BodyOf
 from tcp_eqsat.extract.cost import CostModel, representative_sizes
 from tcp_eqsat.extract.evaluate import INFEASIBLE
 from tcp_eqsat.extract.graph import plan_graph
@@ -24,6 +25,7 @@ from tcp_eqsat.extract.search import Effort, Search
 from tcp_eqsat.extract.seeds import separate, starting_points
 from tcp_eqsat.extract.terms import compile_terms
 from tcp_eqsat.lang.budget import Budget
+from tcp_eqsat.lang.dims import Symbol
 from tcp_eqsat.lang.plan import Plan
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.types import TensorType
@@ -49,7 +51,7 @@ class ExtractionReport:
     seeds         modelled microseconds of each start of the search, by name
     steps         moves evaluated; accepted: moves kept
     sizes         what symbols stood for in costs
-    kernel_costs  modelled microseconds of each kernel of the plan, in order
+    kernel_costs  modelled microseconds of each step of the plan, in order
     seconds       wall-clock seconds
     """
 
@@ -78,28 +80,30 @@ class Extraction:
 
     @property
     def graph(self) -> networkx.DiGraph:
-        """Kernels and buffers, an edge for each read and write; see `plan_graph`."""
+        """Steps and buffers, an edge for each read and write; see `plan_graph`."""
         return plan_graph(self.plan, self.report.kernel_costs)
 
 
 def extract(
     view: EGraphView, function: Function, cost_model: CostModel, budget: Budget | None = None, *,
     sizes: Mapping[str, int] | None = None, parameter_types: Sequence[TensorType] | None = None,
-    result_types: Sequence[TensorType] | None = None,
+    result_types: Sequence[TensorType] | None = None, symbols: Sequence[Symbol] = (), body_of: BodyOf | None = None,
 ) -> Extraction:
     """The best plan found for the results of `function` among the programs in `view`.
 
     sizes            values of symbols for costs, by name; others get a typical size
     parameter_types  the caller's types of parameters and results, where they are the function's memory under other
                      shapes
+    symbols          those that sizes may mention besides the parameters'
+    body_of          the plan of a region, for control flow
 
     The same input and steps give the same plan, unless time ran out. Raises VerificationError where nothing in the
     view can be computed by kernels.
     """
     start = time.perf_counter()
     budget = budget or Budget()
-    bindings = representative_sizes(function.symbols, sizes)
-    terms = compile_terms(view, cost_model, bindings)
+    bindings = representative_sizes((*function.symbols, *symbols), sizes)
+    terms = compile_terms(view, cost_model, bindings, body_of)
     effort = Effort(budget.steps, start + budget.seconds)
     seeds = starting_points(terms, function)
     if not seeds:
@@ -121,11 +125,12 @@ def extract(
 def baseline(
     function: Function, cost_model: CostModel, *, sizes: Mapping[str, int] | None = None,
     parameter_types: Sequence[TensorType] | None = None, result_types: Sequence[TensorType] | None = None,
+    symbols: Sequence[Symbol] = (), body_of: BodyOf | None = None,
 ) -> Extraction:
     """The function as it stands, every operation but views a kernel of its own: what costs are compared with."""
     start = time.perf_counter()
-    bindings = representative_sizes(function.symbols, sizes)
-    terms = compile_terms(program_view(function), cost_model, bindings)
+    bindings = representative_sizes((*function.symbols, *symbols), sizes)
+    terms = compile_terms(program_view(function), cost_model, bindings, body_of)
     partition = Partition(separate(terms, [next(iter(found), -1) for found in terms.terms]))
     cost = partition.total()
     if cost == INFEASIBLE:

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict, deque
 
 from tcp_eqsat.extract.cost import Access, Contraction, KernelFacts
-from tcp_eqsat.extract.terms import GIVEN, Form, Term, Terms
+from tcp_eqsat.extract.terms import GIVEN, STEPS, Form, Term, Terms
 
 _SMALL = 1e-6
 """Microseconds for what costs nothing, so that shorter programs win."""
@@ -37,6 +37,11 @@ def node_cost(terms: Terms, found: int, term: Term) -> float:
                   for x in term.operands),
             (Access(bytes_of[found], terms.value_bytes),), 0.0,
             Contraction(terms.types[found].dtype, flops, columns)))
+    if term.form in STEPS:
+        return model.kernel(KernelFacts(
+            tuple(Access(bytes_of[x], terms.leaf_bytes if terms.given(x) else terms.value_bytes)
+                  for x in term.operands),
+            tuple(Access(size, terms.value_bytes) for size in term.writes), term.work))
     return _SMALL
 
 

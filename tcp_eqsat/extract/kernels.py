@@ -1,4 +1,4 @@
-"""From a selection to a plan: kernels in pointful form over named buffers.
+"""From a selection to a plan: kernels in pointful form, routines and control flow over named buffers.
 
 A kernel has one definition for each value that it computes. Views, slices, reshapes and index ramps have none: they are
 composed into the indices of whoever reads them, numbers into its expression. Reshapes read memory under another shape.
@@ -15,14 +15,14 @@ from typing import Any
 from tcp_eqsat.egraph.view import ENode
 from tcp_eqsat.extract.partition import Partition
 from tcp_eqsat.extract.selection import Selection
-from tcp_eqsat.extract.terms import ABSORBED, GIVEN, Form
+from tcp_eqsat.extract.terms import ABSORBED, GIVEN, WRITTEN, Form
 from tcp_eqsat.lang.dims import Size, Symbol, symbols_of
 from tcp_eqsat.lang.op import map_attribute_sizes
 from tcp_eqsat.lang.ops.elementwise import map_name, map_op
-from tcp_eqsat.lang.plan import Buffer, Definition, Kernel, Plan, Port, Role, verify_plan
+from tcp_eqsat.lang.plan import Buffer, Control, Definition, Kernel, Plan, Port, Role, Routine, Step, verify_plan
 from tcp_eqsat.lang.pointful import Affine, Expr, Literal, Operand, Position, axis_index, rewrite_leaves
 from tcp_eqsat.lang.program import Function
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.types import TensorType, TupleType
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def form_plan(partition: Partition, function: Function, ports: Ports) -> Plan:
     """The plan of a partition of finite cost, verified."""
     writer = _PlanWriter(partition.selection, function, ports)
     for kernel in partition.kernels():
-        writer.kernel(partition.outputs(kernel))
+        writer.step(partition.outputs(kernel))
     plan = writer.plan()
     verify_plan(plan)
     return plan
@@ -75,7 +75,7 @@ class _Names:
 
 
 class _PlanWriter:
-    """Buffers and kernels, in execution order."""
+    """Buffers and steps, in execution order."""
 
     def __init__(self, selection: Selection, function: Function, ports: Ports) -> None:
         self.selection = selection
@@ -83,13 +83,17 @@ class _PlanWriter:
         self.view = selection.terms.view
         self.function = function
         self.buffers: dict[str, Buffer] = {}
-        self.kernels: list[Kernel] = []
+        self.steps: list[Step] = []
         self.names = _Names()
         self._source = {c: function.names[node] for node, c in self.view.original.items() if node in function.names}
         self._memory: dict[int, str] = {}
         self._aliases: dict[tuple[str, TensorType], str] = {}
         self._defined: dict[int, str] = {}
         self._copies: dict[int, list[str]] = {}
+        self._numbers: dict[int, str] = {}
+        self._projections = {
+            (term.operands[0], term.node.attributes.index): c for c in selection.reachable()
+            if (term := selection.term(c)).form is Form.PROJECT}
         self.parameters = tuple(self._parameters(ports))
         self.results = tuple(self._results(ports))
 
@@ -107,6 +111,9 @@ class _PlanWriter:
     def _results(self, ports: Ports) -> Iterator[Port]:
         for root, type_, name in zip(self.view.roots, ports.result_types, ports.result_names, strict=True):
             target = self.selection.target(root)
+            if target in self._copies and self.selection.form(target) in WRITTEN:
+                yield Port(name, type_, self._copies[target][0])
+                continue
             buffer = self._buffer(name, self.terms.types[target], Role.RESULT)
             self._copies.setdefault(target, []).append(buffer)
             yield Port(name, type_, buffer)
@@ -149,16 +156,66 @@ class _PlanWriter:
             self._defined[found] = self.names.take(self._wanted(found))
         return self._defined[found]
 
-    def kernel(self, outputs: tuple[int, ...]) -> None:
+    def step(self, outputs: tuple[int, ...]) -> None:
+        """The kernel that stores some classes, or the routine or control flow that one is."""
+        form = self.selection.form(outputs[0])
+        if form is Form.ROUTINE:
+            self._routine(outputs[0])
+        elif form is Form.CONTROL:
+            self._control(outputs[0])
+        else:
+            self._kernel(outputs)
+
+    def _routine(self, found: int) -> None:
+        term = self.selection.term(found)
+        assert term.procedure is not None
+        operands = tuple(map(self._operand, term.operands))
+        self.steps.append(Routine(
+            f"k{len(self.steps)}", term.node.op, term.node.attributes, term.procedure, operands,
+            self._written(found)))
+
+    def _control(self, found: int) -> None:
+        term = self.selection.term(found)
+        operands = tuple(map(self._operand, term.operands))
+        bodies = tuple(body.plan for body in term.bodies)
+        self.steps.append(Control(
+            f"k{len(self.steps)}", term.node.op, term.node.attributes, bodies, operands, self._written(found)))
+
+    def _operand(self, found: int) -> str:
+        """The memory of an operand that must have some."""
+        base = self.selection.memory_under(found)[-1]
+        memory = self._held(base) if self.terms.is_held(base) else self.memory(base)
+        return self.alias(memory, self.terms.types[found])
+
+    def _held(self, found: int) -> str:
+        """A number at every index, as a constant."""
+        if found not in self._numbers:
+            buffer = self.names.take("constant")
+            self.buffers[buffer] = Buffer(
+                buffer, self.terms.types[found], Role.CONSTANT, data=self.terms.constants.data(found))
+            self._numbers[found] = buffer
+        return self._numbers[found]
+
+    def _written(self, found: int) -> tuple[str, ...]:
+        """The memory of each result; those that nothing uses have some too."""
+        type_ = self.view.types[found]
+        if not isinstance(type_, TupleType):
+            return (self.memory(found),)
+        return tuple(
+            self.memory(self._projections[found, n]) if (found, n) in self._projections
+            else self._buffer(f"{self._wanted(found)}_{n}", item, Role.TEMPORARY)
+            for n, item in enumerate(type_.items))
+
+    def _kernel(self, outputs: tuple[int, ...]) -> None:
         writer = _KernelWriter(self, outputs)
         computed = writer.computed()
         definitions = tuple(map(writer.definition, computed))
         stored = tuple((self.definition_name(c), buffer) for c in outputs for buffer in self.stores(c))
-        self.kernels.append(Kernel(f"k{len(self.kernels)}", definitions, stored, writer.origin(computed)))
+        self.steps.append(Kernel(f"k{len(self.steps)}", definitions, stored, writer.origin(computed)))
 
     def plan(self) -> Plan:
         return Plan(
-            self.function.name, self.parameters, self.results, self.buffers, tuple(self.kernels), self._symbols(),
+            self.function.name, self.parameters, self.results, self.buffers, tuple(self.steps), self._symbols(),
             self.function.guards)
 
     def _symbols(self) -> tuple[Symbol, ...]:
@@ -168,7 +225,8 @@ class _PlanWriter:
         for found in self.selection.reachable():
             attributes = self.selection.term(found).node.attributes
             sizes += [*self.terms.types[found].shape, *attribute_sizes(attributes)]
-        return symbols_of(*sizes)
+        inner = {each for step in self.steps if isinstance(step, Control) for b in step.bodies for each in b.symbols}
+        return tuple(sorted({*symbols_of(*sizes), *inner}, key=lambda each: each.key))
 
 
 class _KernelWriter:
@@ -185,7 +243,7 @@ class _KernelWriter:
         form = self.selection.form(found)
         if form in GIVEN:
             return form is Form.BUFFER
-        return found in self.selection.stored and found not in self.outputs
+        return self.selection.in_memory(found) and found not in self.outputs
 
     def _is_computed(self, found: int) -> bool:
         form = self.selection.form(found)

@@ -190,7 +190,9 @@ class Partition:
         """Whether a change may decide which kernel stores a class, or which class holds a result."""
         selection = self.selection
         return bool(change.host) or any(c in selection.host or self._guests.get(c) for c in change.stored) or any(
-            selection.form(root) is Form.RESHAPE or root in change.choice for root in selection.terms.view.roots)
+            selection.form(root) is Form.RESHAPE or root in change.choice
+            or any(x in change.choice for x in selection.term(root).operands)
+            for root in selection.terms.view.roots)
 
     def _kernels_read(self, evaluation: Evaluation) -> tuple[int, ...]:
         return tuple(map(self.selection.kernel_of, evaluation.reads))

@@ -10,7 +10,7 @@ import numpy as np
 from tcp_eqsat.egraph.view import ENode
 from tcp_eqsat.extract.selection import Selection
 from tcp_eqsat.extract.terms import GIVEN, Terms
-from tcp_eqsat.lang.op import Op
+from tcp_eqsat.lang.op import Op, map_regions
 from tcp_eqsat.lang.ops.attributes import ConstantAttributes, MapAttributes, ViewAttributes
 from tcp_eqsat.lang.ops.elementwise import map_op
 from tcp_eqsat.lang.ops.movement import view_op
@@ -96,8 +96,10 @@ def chosen_function(selection: Selection, function: Function) -> Function:
         if c in terms.constants.choice and selection.form(c) in GIVEN:
             values[c] = terms.constants.node(c)
         else:
-            node = selection.term(c).node
-            values[c] = Node.make(node.op, tuple(values[x] for x in node.operands), node.attributes)
+            term = selection.term(c)
+            better = {body.original: body.region for body in term.bodies}
+            attributes = map_regions(term.node.attributes, better.__getitem__) if better else term.node.attributes
+            values[c] = Node.make(term.node.op, tuple(values[x] for x in term.operands), attributes)
     results = tuple(values[root] for root in terms.view.roots)
     return Function(
         function.name, function.parameters, results, _carried(function.names, terms, values),

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tcp_eqsat.extract.partition import Change, Partition, Undo
-from tcp_eqsat.extract.terms import ABSORBED, GIVEN, Form, Term
+from tcp_eqsat.extract.seeds import in_memory_for
+from tcp_eqsat.extract.terms import ABSORBED, GIVEN, STEPS, WRITTEN, Form, Term
 
 _GAIN = 1e-9
 """Microseconds a move must save."""
@@ -97,7 +98,7 @@ class Search:
 
     def _computed(self) -> list[int]:
         """The classes that may be kept in memory or not, users before operands."""
-        return [c for c in reversed(self.selection.reachable()) if self.selection.form(c) not in GIVEN]
+        return [c for c in reversed(self.selection.reachable()) if self.selection.form(c) not in GIVEN | WRITTEN]
 
     def _toggles(self) -> bool:
         improved = False
@@ -112,7 +113,7 @@ class Search:
         for c in self._computed():
             if c in selection.stored or selection.form(c) in ABSORBED:
                 continue
-            inline = {x: False for x in self._reads(c) if selection.form(x) is not Form.CONTRACT}
+            inline = {x: False for x in self._reads(c) if selection.form(x) not in WRITTEN | {Form.CONTRACT}}
             if inline:
                 improved |= self.attempt(("cut", c), Change(stored={c: True, **inline}), inline)
         return improved
@@ -126,7 +127,7 @@ class Search:
             if c in seen or selection.form(c) in GIVEN:
                 continue
             seen.add(c)
-            if c in selection.stored:
+            if selection.in_memory(c):
                 reads.append(c)
             else:
                 stack.extend(selection.term(c).operands)
@@ -138,7 +139,7 @@ class Search:
         selection = self.selection
         for c in self._computed():
             for x in selection.term(c).operands:
-                if selection.form(x) in GIVEN:
+                if selection.form(x) in GIVEN | WRITTEN:
                     continue
                 change = Change(stored={c: c not in selection.stored, x: x not in selection.stored})
                 improved |= self.attempt(("pair", c, x), change)
@@ -172,16 +173,18 @@ class Search:
         partition, types = self.partition, self.terms.types
         readers: dict[int, list[int]] = defaultdict(list)
         pairs: dict[tuple[int, int], None] = {}
-        for kernel in partition.kernels():
+        kernels = [kernel for kernel in partition.kernels() if self.selection.form(kernel) not in STEPS]
+        for kernel in kernels:
             for read in sorted(partition.evaluate(kernel).visited):
                 form = self.selection.form(read)
-                if form is Form.BUFFER or (read in self.selection.stored and read != kernel):
+                if form is Form.BUFFER or (self.selection.in_memory(read) and read != kernel):
                     readers[read].append(kernel)
-        for read, kernels in readers.items():
+        for read, users in readers.items():
             producer = self.selection.kernel_of(read)
-            for number, kernel in enumerate(kernels):
-                others = kernels[number + 1:]
-                for other in (producer, *others):
+            before = () if self.selection.form(producer) in STEPS else (producer,)
+            for number, kernel in enumerate(users):
+                others = users[number + 1:]
+                for other in (*before, *others):
                     if other != kernel and types[other].shape == types[kernel].shape:
                         pairs[other, kernel] = None
         yield from pairs
@@ -218,6 +221,8 @@ class Search:
                 passed = self._passed({c: index})
                 new = {x: True for x in term.operands
                        if x not in used and self.selection.form(x) not in GIVEN | ABSORBED}
+                if term.form in STEPS:
+                    new |= dict.fromkeys(in_memory_for(self.selection, term), True)
                 inline = {x: False for x in term.operands if x in self.selection.stored}
                 for name, stored in (("", {}), ("store", new), ("inline", inline)):
                     if (stored or not name) and self.attempt(

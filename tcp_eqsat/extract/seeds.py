@@ -9,7 +9,7 @@ from tcp_eqsat.extract.greedy import greedy_choice
 from tcp_eqsat.extract.partition import Change, Partition
 from tcp_eqsat.extract.programs import original_choice
 from tcp_eqsat.extract.selection import Selection
-from tcp_eqsat.extract.terms import ABSORBED, GIVEN, Form, Terms
+from tcp_eqsat.extract.terms import ABSORBED, GIVEN, STEPS, WRITTEN, Form, Term, Terms
 from tcp_eqsat.lang.program import Function
 
 
@@ -35,6 +35,8 @@ def separate(terms: Terms, choice: list[int]) -> Selection:
         term = selection.term(found)
         if term.form not in GIVEN and term.form not in ABSORBED:
             selection.stored.add(found)
+        if term.form in STEPS:
+            selection.stored.update(in_memory_for(selection, term))
         if term.form is Form.RESHAPE and selection.form(term.operands[0]) in (Form.VIEW, Form.SLICE, Form.RAMP):
             selection.stored.add(term.operands[0])
     selection.stored.update(selection.targets())
@@ -61,6 +63,8 @@ def fused(terms: Terms, choice: list[int]) -> Selection:
         term = selection.term(found)
         if term.form is Form.CONTRACT:
             selection.stored.add(found)
+        if term.form in STEPS and all(choice[x] >= 0 for x in term.operands):
+            selection.stored.update(in_memory_for(selection, term))
         if term.form in (Form.CONTRACT, Form.SLICE, Form.RESHAPE):
             for operand in term.operands:
                 under = operand if term.form is Form.RESHAPE else base(operand)
@@ -70,10 +74,16 @@ def fused(terms: Terms, choice: list[int]) -> Selection:
     return _repaired(selection)
 
 
+def in_memory_for(selection: Selection, term: Term) -> list[int]:
+    """The classes that must be kept in memory so that a routine or control flow can read its operands."""
+    bases = (selection.memory_under(operand)[-1] for operand in term.operands)
+    return [base for base in bases if selection.form(base) not in GIVEN and not selection.in_memory(base)]
+
+
 def _repaired(selection: Selection) -> Selection:
     """Stores folds, then everything, of kernels that can't exist."""
     partition = Partition(selection)
-    for forms in ((Form.FOLD,), tuple(set(Form) - GIVEN - ABSORBED)):
+    for forms in ((Form.FOLD,), tuple(set(Form) - GIVEN - ABSORBED - WRITTEN)):
         for _ in range(len(selection.terms)):
             if partition.total() < INFEASIBLE:
                 return selection

@@ -27,7 +27,7 @@ from tcp_eqsat.lang.ops.attributes import (
 from tcp_eqsat.lang.ops.structure import inline
 from tcp_eqsat.lang.program import Function, Node, Region
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import I64, Shape, TensorType, TupleType
+from tcp_eqsat.lang.types import I64, Shape, TensorType
 
 Axis = tuple[object, int]  # a node (or a node and a role) and an axis or label of it
 

@@ -1,22 +1,25 @@
 """Plans: what extraction writes and code generation reads.
 
-A plan is a list of kernels over buffers. A kernel is a small program in pointful form: definitions, each the value
+A plan is a list of steps over buffers. A kernel is a small program in pointful form: definitions, each the value
 of one tensor at one index in terms of earlier definitions and buffers, and the definitions it stores. What is
 stored between kernels is decided here; what is recomputed, hoisted or kept in registers inside a kernel is the
-schedule's decision.
+schedule's decision. A routine is a procedure over whole buffers. Control flow runs plans inside of the plan.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tcp_eqsat.errors import VerificationError
-from tcp_eqsat.lang.dims import Guard, Symbol
+from tcp_eqsat.lang.dims import Guard, Symbol, equal
+from tcp_eqsat.lang.op import Op, regions_of
 from tcp_eqsat.lang.pointful import Affine, Apply, Choose, Expr, Fold, Literal, Operand, Position, walk_expr
+from tcp_eqsat.lang.procedural import Procedure
 from tcp_eqsat.lang.program import TensorData
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.types import TensorType, TupleType
 
 
 class Role(enum.Enum):
@@ -73,6 +76,63 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Routine:
+    """An operation that a procedure computes: `operands` and `results` are the buffers of its arrays, in order."""
+
+    name: str
+    op: Op
+    attributes: Any
+    procedure: Procedure = field(repr=False)
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+    @property
+    def loads(self) -> tuple[str, ...]:
+        """The buffers read, once each."""
+        return tuple(dict.fromkeys(self.operands))
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return self.results
+
+    @property
+    def origin(self) -> str:
+        return self.op.name
+
+
+@dataclass(frozen=True)
+class Control:
+    """An operation that runs the regions among its attributes.
+
+    `bodies` are the plans of its regions, in the order of `regions_of(attributes)`. Their parameters and results are
+    the regions'; their symbols are symbols of the plan around them, which hands their values down.
+    """
+
+    name: str
+    op: Op
+    attributes: Any
+    bodies: tuple[Plan, ...] = field(repr=False)
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+    @property
+    def loads(self) -> tuple[str, ...]:
+        """The buffers read, once each."""
+        return tuple(dict.fromkeys(self.operands))
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return self.results
+
+    @property
+    def origin(self) -> str:
+        return self.op.name
+
+
+Step = Kernel | Routine | Control
+
+
+@dataclass(frozen=True)
 class Port:
     """A parameter or result as the caller sees it: its name, its type, and the buffer that holds it.
 
@@ -86,18 +146,29 @@ class Port:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole program as kernels in execution order.
+    """A whole program as steps in execution order.
 
-    Symbols are every symbol that a size in the plan mentions; guards must hold before the first kernel runs.
+    Symbols are every symbol that a size in the plan mentions; guards must hold before the first step runs.
     """
 
     name: str
     parameters: tuple[Port, ...]
     results: tuple[Port, ...]
     buffers: Mapping[str, Buffer]
-    kernels: tuple[Kernel, ...]
+    steps: tuple[Step, ...]
     symbols: tuple[Symbol, ...]
     guards: tuple[Guard, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[Kernel | Routine, ...]:
+        """The kernels and routines, those in the bodies of control flow included, once each."""
+        found: list[Kernel | Routine] = []
+        for step in self.steps:
+            if isinstance(step, Control):
+                found.extend(kernel for body in step.bodies for kernel in body.kernels)
+            else:
+                found.append(step)
+        return tuple(found)
 
     def root(self, buffer: str) -> Buffer:
         """The buffer that owns the memory, aliases followed."""
@@ -108,38 +179,100 @@ class Plan:
 
 
 def verify_plan(plan: Plan) -> None:
-    """Raises VerificationError where a name is unknown, read before it is written, or used with a wrong rank."""
+    """Raises VerificationError where a name is unknown, read before it is written, or used with a wrong type."""
     written = {b.name for b in plan.buffers.values() if b.role in (Role.PARAMETER, Role.CONSTANT)}
-    for kernel in plan.kernels:
-        ranks: dict[str, int] = {}
-        for buffer in kernel.loads:
+    for step in plan.steps:
+        kind = type(step).__name__.lower()
+        for buffer in (*step.loads, *step.stores):
             if buffer not in plan.buffers:
-                raise VerificationError(f"kernel {kernel.name} reads {buffer}, which nothing defines")
+                raise VerificationError(f"{kind} {step.name} uses {buffer}, which nothing defines")
+        for buffer in step.loads:
             if plan.root(buffer).name not in written:
-                raise VerificationError(f"kernel {kernel.name} reads {buffer} before any kernel writes it")
-            ranks[buffer] = plan.buffers[buffer].type.rank
-        for definition in kernel.definitions:
-            for operand in _operands(definition.expression):
-                name = definition.operands[operand.number]
-                if name not in ranks:
-                    raise VerificationError(f"kernel {kernel.name}: {definition.name} reads {name} too early")
-                if len(operand.indices) != ranks[name]:
-                    raise VerificationError(
-                        f"kernel {kernel.name}: {definition.name} reads {name} of rank {ranks[name]} "
-                        f"with {len(operand.indices)} indices")
-            ranks[definition.name] = definition.type.rank
-        for definition_name, buffer in kernel.outputs:
-            stored = next((d for d in kernel.definitions if d.name == definition_name), None)
-            if stored is None or stored.type != plan.buffers[buffer].type:
-                raise VerificationError(f"kernel {kernel.name} can't store {definition_name} in {buffer}")
-            written.add(plan.root(buffer).name)
+                raise VerificationError(f"{kind} {step.name} reads {buffer} before any step writes it")
+        match step:
+            case Kernel():
+                _verify_kernel(step, plan)
+            case Routine(procedure=procedure):
+                _verify_types(step, plan, tuple(x.type for x in procedure.operands),
+                              tuple(x.type for x in procedure.results))
+            case Control():
+                _verify_control(step, plan)
+        written.update(plan.root(buffer).name for buffer in step.stores)
     for port in plan.results:
         if plan.root(port.buffer).name not in written:
             raise VerificationError(f"result {port.name} is never written")
 
 
+def _verify_kernel(kernel: Kernel, plan: Plan) -> None:
+    ranks = {buffer: plan.buffers[buffer].type.rank for buffer in kernel.loads}
+    for definition in kernel.definitions:
+        for operand in _operands(definition.expression):
+            name = definition.operands[operand.number]
+            if name not in ranks:
+                raise VerificationError(f"kernel {kernel.name}: {definition.name} reads {name} too early")
+            if len(operand.indices) != ranks[name]:
+                raise VerificationError(
+                    f"kernel {kernel.name}: {definition.name} reads {name} of rank {ranks[name]} "
+                    f"with {len(operand.indices)} indices")
+        ranks[definition.name] = definition.type.rank
+    for definition_name, buffer in kernel.outputs:
+        stored = next((d for d in kernel.definitions if d.name == definition_name), None)
+        if stored is None or stored.type != plan.buffers[buffer].type:
+            raise VerificationError(f"kernel {kernel.name} can't store {definition_name} in {buffer}")
+
+
+def _verify_types(step: Routine | Control, plan: Plan, operands: tuple[TensorType, ...],
+                  results: tuple[TensorType, ...]) -> None:
+    """Buffers have the types that are required, and results lie in memory of their own."""
+    for required, buffers in ((operands, step.operands), (results, step.results)):
+        found = tuple(plan.buffers[buffer].type for buffer in buffers)
+        if not _agree(required, found):
+            raise VerificationError(f"step {step.name} requires {_listed(required)}, got {_listed(found)}")
+    roots = [plan.root(buffer).name for buffer in step.results]
+    if len({*roots}) != len(roots) or {*roots} & {plan.root(buffer).name for buffer in step.operands}:
+        raise VerificationError(f"step {step.name} writes memory that it reads, or writes it twice")
+
+
+def _verify_control(step: Control, plan: Plan) -> None:
+    operands = tuple(plan.buffers[buffer].type for buffer in step.operands)
+    result = step.op.infer_type(operands, step.attributes)
+    _verify_types(step, plan, operands, result.items if isinstance(result, TupleType) else (result,))
+    for region, body in zip(regions_of(step.attributes), step.bodies, strict=True):
+        verify_plan(body)
+        for ports, nodes in ((body.parameters, region.parameters), (body.results, region.results)):
+            required, found = tuple(x.tensor_type for x in nodes), tuple(port.type for port in ports)
+            if not _agree(required, found):
+                raise VerificationError(
+                    f"a body of step {step.name} requires {_listed(required)}, got {_listed(found)}")
+
+
+def _agree(required: Sequence[TensorType], found: Sequence[TensorType]) -> bool:
+    return len(required) == len(found) and all(
+        x.dtype == y.dtype and x.rank == y.rank and all(map(equal, x.shape, y.shape))
+        for x, y in zip(required, found, strict=True))
+
+
+def _listed(types: Sequence[TensorType]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
 def _operands(expression: Expr) -> Iterator[Operand]:
     return (x for x in walk_expr(expression) if isinstance(x, Operand))
+
+
+def format_step(step: Step, plan: Plan) -> str:
+    """The step as text: a kernel's definitions, a routine's buffers, the steps of the bodies of control flow."""
+    if isinstance(step, Kernel):
+        return format_kernel(step, plan)
+    operands, results = ", ".join(step.operands), ", ".join(step.results)
+    kind = "routine" if isinstance(step, Routine) else "control"
+    lines = [f"{kind} {step.name}  {step.origin}({operands}) -> {results}"]
+    if isinstance(step, Control):
+        for body in step.bodies:
+            parameters = ", ".join(f"{port.name}: {port.type}" for port in body.parameters)
+            lines.append(f"  body {body.name}({parameters}) -> {', '.join(p.buffer for p in body.results)}")
+            lines += [f"    {line}" for inner in body.steps for line in format_step(inner, body).split("\n")]
+    return "\n".join(lines)
 
 
 def format_kernel(kernel: Kernel, plan: Plan) -> str:

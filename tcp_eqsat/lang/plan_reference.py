@@ -1,4 +1,4 @@
-"""The NumPy reference of plans: what the kernels of a plan compute, definition by definition.
+"""The NumPy reference of plans: what the steps of a plan compute, kernels definition by definition.
 
 It shares no code with extraction or code generation beyond the plan's own types, so it judges both. Every index that
 is really read is checked against its buffer; memory that nothing wrote reads as NaN or as a large number.
@@ -14,13 +14,15 @@ import numpy as np
 from tcp_eqsat.errors import ArgumentError, ShapeMismatch, VerificationError
 from tcp_eqsat.lang.binding import bind_symbols
 from tcp_eqsat.lang.dims import evaluate, value
-from tcp_eqsat.lang.op import bind_sizes
+from tcp_eqsat.lang.narrow import convert_array
+from tcp_eqsat.lang.op import bind_sizes, regions_of
 from tcp_eqsat.lang.ops.reduction import fold_axes
-from tcp_eqsat.lang.plan import Buffer, Definition, Kernel, Plan
+from tcp_eqsat.lang.plan import Buffer, Control, Definition, Kernel, Plan, Routine
 from tcp_eqsat.lang.pointful import Affine, Apply, Choose, Expr, Fold, IndexRange, Literal, Operand, Position
+from tcp_eqsat.lang.procedural import run
+from tcp_eqsat.lang.program import Region
 from tcp_eqsat.lang.scalar import evaluate_op
-from tcp_eqsat.lang.scalars.conversion import convert_array
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.types import TensorType, TupleType
 
 Bindings = Mapping[str, int]
 _LETTERS = string.ascii_letters
@@ -43,8 +45,15 @@ def evaluate_plan(
         if not guard.check(bindings):
             raise ShapeMismatch(f"{plan.name} requires {guard}, got {dict(bindings)}")
     memory = _allocate(plan, arrays, bindings)
-    for kernel in plan.kernels:
-        _run(kernel, plan, memory, bindings)
+    for step in plan.steps:
+        match step:
+            case Kernel():
+                _run(step, plan, memory, bindings)
+            case Routine(procedure=procedure):
+                _write(step, plan, memory, bindings, run(procedure, _read(step, plan, memory, bindings), bindings))
+            case Control():
+                operands = _read(step, plan, memory, bindings)
+                _write(step, plan, memory, bindings, _controlled(step, plan, operands, bindings))
     return tuple(
         np.array(_in_shape(memory[plan.root(port.buffer).name], port.type, bindings)) for port in plan.results)
 
@@ -74,7 +83,7 @@ def _allocate(plan: Plan, arrays: Sequence[np.ndarray], bindings: Bindings) -> d
 def _unwritten(buffer: Buffer, bindings: Bindings) -> np.ndarray:
     shape = tuple(evaluate(size, bindings) for size in buffer.type.shape)
     dtype = buffer.type.dtype
-    return np.full(shape, np.nan if dtype.is_float else (1 if dtype.bits == 8 else 0x5A5A), dtype.numpy)
+    return np.full(shape, np.nan if dtype.is_float else (1 if dtype.bits <= 8 else 0x5A5A), dtype.numpy)
 
 
 def _in_shape(array: np.ndarray, type_: TensorType, bindings: Bindings) -> np.ndarray:
@@ -88,6 +97,33 @@ def _run(kernel: Kernel, plan: Plan, memory: dict[str, np.ndarray], bindings: Bi
     for name, buffer in kernel.outputs:
         owner = plan.root(buffer)
         memory[owner.name] = np.array(_in_shape(values[name], owner.type, bindings))
+
+
+def _read(step: Routine | Control, plan: Plan, memory: Mapping[str, np.ndarray], bindings: Bindings
+          ) -> list[np.ndarray]:
+    return [_in_shape(memory[plan.root(name).name], plan.buffers[name].type, bindings) for name in step.operands]
+
+
+def _write(step: Routine | Control, plan: Plan, memory: dict[str, np.ndarray], bindings: Bindings,
+           results: Sequence[np.ndarray]) -> None:
+    for name, array in zip(step.results, results, strict=True):
+        owner = plan.root(name)
+        memory[owner.name] = np.array(_in_shape(array, owner.type, bindings))
+
+
+def _controlled(step: Control, plan: Plan, operands: list[np.ndarray], bindings: Bindings) -> Sequence[np.ndarray]:
+    """What control flow gives by its reference, with the regions' plans in place of the regions."""
+    bodies = dict(zip(regions_of(step.attributes), step.bodies, strict=True))
+
+    def run_body(region: Region, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        return evaluate_plan(bodies[region], arrays, bindings)
+
+    reference = step.op.reference
+    assert callable(reference), step.op.name
+    result = bind_sizes(step.op.infer_type(
+        tuple(plan.buffers[name].type for name in step.operands), step.attributes), bindings)
+    found = reference(run_body, bind_sizes(step.attributes, bindings), result, *operands)
+    return found if isinstance(result, TupleType) else (found,)
 
 
 def _whole(definition: Definition, known: Mapping[str, np.ndarray], bindings: Bindings) -> np.ndarray:
@@ -147,7 +183,7 @@ class _Grid:
         if fold.contraction and isinstance(fold.body, Apply) and fold.dtype.is_float:
             x, y = (inner.value(operand, mask) for operand in fold.body.operands)
             total = inner.sum_of_products(x, y, bound)
-            return _drop_last(np.asarray(total.astype(fold.dtype.numpy)), inner.rank - self.rank)
+            return _drop_last(convert_array(total, fold.dtype), inner.rank - self.rank)
         body = inner.value(fold.body, mask)
         full = list(body.shape)
         for axis in bound:
