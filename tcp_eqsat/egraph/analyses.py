@@ -7,22 +7,25 @@ it could be computed is of no use, and would let rules build products with 0 for
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
 from tcp_eqsat.egraph.columns import codec_of
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.engine import quoted
+from tcp_eqsat.egraph.match import dtype_table
 from tcp_eqsat.egraph.schema import MAPS, SCALAR, Constructor
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.ops.movement import view_op
 from tcp_eqsat.lang.ops.source import constant_op, parameter_op
 from tcp_eqsat.lang.scalar import SCALAR_OPS, Number, encode_number, evaluate_op, scalar_op_named
-from tcp_eqsat.lang.types import BOOL, DType, dtype_named
+from tcp_eqsat.lang.types import BOOL, DType, TensorType, dtype_named
+from tcp_eqsat.rules.attribute import AttributeFunction
 
 ANALYSE = "analyse"
 """The ruleset of all analyses."""
@@ -133,37 +136,63 @@ def _rule(text: str) -> str:
     return f"(rule ({body}) ({head}) :ruleset {ANALYSE})"
 
 
-def result_dtypes(names: Iterable[str], dtypes: Iterable[DType]) -> list[str]:
-    """Facts: the dtypes of the scalar operations called `names` on operands of these dtypes and bool."""
-    operands = tuple(sorted({*dtypes, BOOL}, key=str))
-    return [line for name in sorted(SCALAR_OPS.keys() & names) for line in _result_dtypes(name, operands)]
+def possible_dtypes(names: Iterable[str], dtypes: Iterable[DType]) -> tuple[DType, ...]:
+    """All dtypes that scalar operations called `names` can make of these, and these."""
+    found, before = frozenset(dtypes), -1
+    while len(found) > before:
+        before = len(found)
+        ordered = tuple(sorted(found, key=str))
+        found = found.union(*(_signatures(name, ordered).values() for name in SCALAR_OPS.keys() & names))
+    return tuple(sorted(found, key=str))
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _result_dtypes(name: str, dtypes: tuple[DType, ...]) -> tuple[str, ...]:
-    lines = []
-    op = SCALAR_OPS[name]
+def _signatures(name: str, dtypes: tuple[DType, ...]) -> Mapping[tuple[DType, ...], DType]:
+    """The result's dtype of a scalar operation for every choice of operands from these dtypes that it takes."""
+    op, found = SCALAR_OPS[name], {}
     for operands in itertools.product(dtypes, repeat=op.arity):
-        try:
-            result = op.result_dtype(*operands)
-        except TypeMismatch:
-            continue
-        columns = " ".join(f'"{x}"' for x in (name, *operands))
-        lines.append(f'(set (result_dtype{op.arity} {columns}) "{result}")')
-    return tuple(lines)
+        with contextlib.suppress(TypeMismatch):
+            found[operands] = op.result_dtype(*operands)
+    return found
 
 
-def literals(numbers: Mapping[str, Number], dtypes: Iterable[DType]) -> list[str]:
-    """Facts: the bits of the numbers that rules mention, in every dtype of the program that can hold them."""
+def result_dtypes(names: Iterable[str], dtypes: tuple[DType, ...]) -> list[str]:
+    """Facts: the dtypes of the scalar operations called `names` on operands of these dtypes."""
+    lines = []
+    for name in sorted(SCALAR_OPS.keys() & names):
+        for operands, result in _signatures(name, dtypes).items():
+            columns = " ".join(f'"{x}"' for x in (name, *operands))
+            lines.append(f'(set (result_dtype{len(operands)} {columns}) "{result}")')
+    return lines
+
+
+def literals(numbers: Mapping[str, Number], dtypes: Collection[DType]) -> list[str]:
+    """Facts: the bits of the numbers that rules mention, in each of these dtypes that can hold them."""
     lines = []
     for key, value in numbers.items():
-        for dtype in [BOOL] if isinstance(value, bool) else sorted({*dtypes, BOOL}, key=str):
+        for dtype in dtypes:
+            if isinstance(value, bool) and dtype != BOOL:
+                continue
             try:
                 bits = encode_number(value, dtype)
             except TypeMismatch:
                 continue
             lines.append(f'(set (literal {quoted(key)} "{dtype}") "{bits.hex()}")')
     return lines
+
+
+def passed_tests(tests: Iterable[AttributeFunction], dtypes: Collection[DType]) -> list[str]:
+    """Tables and facts: which of these dtypes pass tests that conditions make."""
+    lines = []
+    for test in tests:
+        lines.append(f"(relation {dtype_table(test)} (String))")
+        lines += [f'({dtype_table(test)} "{dtype}")' for dtype in dtypes if passes(test, dtype)]
+    return lines
+
+
+def passes(test: AttributeFunction, dtype: DType) -> bool:
+    """Whether a test that asks about nothing but a dtype is true of one."""
+    return test.meaning(TensorType(dtype, ())) is True
 
 
 def origins(numbers: Iterable[int]) -> list[str]:

@@ -25,7 +25,7 @@ class Builder:
                  strict: bool) -> None:
         self.matcher = matcher
         self._equalities = equalities
-        self._condition = condition
+        self.condition = condition
         self._strict = strict
         self.facts: list[str] = []
         self.lets: list[str] = []
@@ -102,7 +102,7 @@ class Builder:
 
     def table(self) -> DeferredTable | None:
         """The table that decides the rest of the condition and computes attributes and types, where there is any."""
-        asked = tuple(part for part in self._condition.parts if is_decided_in_python(part))
+        asked = tuple(part for part in self.condition.parts if is_decided_in_python(part))
         if not asked and not self._computed and not self._typed:
             return None
         matcher = self.matcher

@@ -7,7 +7,8 @@ decides the condition, computes attributes and types the replacement, and a seco
 An instance that Python can't type, or types differently from what it replaces, is declined.
 
 Loading a rule takes egglog up to a millisecond. So most rules have a shorter form, a watch, that shows whether
-anything in the e-graph has their shape; until something has, they need not be loaded.
+anything in the e-graph has their shape; until something has, they need not be loaded. And until Python has answered,
+what applies its answers need not be.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from tcp_eqsat.egraph.build import Builder
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.encode import TYPED_BY_RULES
 from tcp_eqsat.egraph.engine import quoted
-from tcp_eqsat.egraph.match import Matcher, fact_table, operation_names
+from tcp_eqsat.egraph.instance import is_decided_in_python
+from tcp_eqsat.egraph.match import Matcher, fact_table, is_dtype_test, operation_names
 from tcp_eqsat.egraph.stages import Stage, stage_of
 from tcp_eqsat.lang.scalar import Number
-from tcp_eqsat.rules.attribute import AttributeApply
+from tcp_eqsat.rules.attribute import AttributeApply, AttributeFunction
+from tcp_eqsat.rules.condition import Condition, Holds, Known
 from tcp_eqsat.rules.facts import FactRule
 from tcp_eqsat.rules.pattern import Operation, Pattern
 from tcp_eqsat.rules.rule import Rule
@@ -35,19 +38,21 @@ from tcp_eqsat.rules.rule import Rule
 class Compiled:
     """Commands of one rule or fact rule, or of the watch for one.
 
-    commands  declarations and rules
-    asking    the ruleset that asks Python, where there is a table
+    asking    declarations and the rule that asks Python, where there is a table
+    applying  declarations and the rule that applies what was asked, or all there is
     table     the deferred table, where something is computed in Python
     numbers   numbers that the patterns mention, by key
-    facts     names of the facts that the condition asks for
+    facts     names of the facts that the condition asks for, when it is applied
+    tests     tests of dtypes that the condition makes
     items     the most operands of an operation with any number of them
     """
 
-    commands: tuple[str, ...]
-    asking: str | None
+    asking: tuple[str, ...]
+    applying: tuple[str, ...]
     table: DeferredTable | None
     numbers: Mapping[str, Number]
     facts: frozenset[str]
+    tests: tuple[AttributeFunction, ...]
     items: int
 
 
@@ -55,23 +60,41 @@ class Compiled:
 class CompiledRule:
     """One direction of a rule, compiled as far as it is asked for.
 
-    `requires` are the names of the operations without which nothing matches, `provides` those that it adds.
+    `requires` are the names of the operations without which nothing matches.
     """
 
     rule: Rule
     strict: bool
     requires: frozenset[str]
-    provides: frozenset[str]
-    stage: Stage
 
     @property
     def name(self) -> str:
         return self.rule.name
 
+    @functools.cached_property
+    def provides(self) -> frozenset[str]:
+        """The names of the operations that it adds."""
+        return operation_names(self.rule.rights)
+
+    @functools.cached_property
+    def stage(self) -> Stage:
+        return stage_of(self.rule)
+
+    @functools.cached_property
+    def dtype_tests(self) -> tuple[AttributeFunction, ...]:
+        """Tests that some dtype must pass."""
+        return tuple(
+            part.test.function for part in self.rule.condition.parts if isinstance(part, Holds) and is_dtype_test(part))
+
     @property
     def ruleset(self) -> str:
         """The ruleset that applies it."""
         return f"rule_{self.name}"
+
+    @property
+    def asking(self) -> str:
+        """The ruleset that asks Python."""
+        return f"ask_{self.name}"
 
     @property
     def watching(self) -> str:
@@ -82,10 +105,10 @@ class CompiledRule:
     def watch(self) -> Compiled | None:
         """A rule that matches wherever the left sides do, conditions aside, and does nothing; None where the rule
         itself is as short."""
-        if self.rule.condition.parts or _computes(self.rule.rights):
+        if _asks(self.rule.condition) or _computes(self.rule.rights):
             matcher = self._matcher()
-            matcher.origins(self.rule.condition)
-            return _compiled(matcher, (
+            matcher.native(self.rule.condition)
+            return _compiled(matcher, (), (
                 f"(ruleset {self.watching})", _rule(matcher.facts, (), self.watching, self.watching)))
         return None
 
@@ -93,16 +116,15 @@ class CompiledRule:
     def whole(self) -> Compiled:
         """The rule. Raises RuleError where it can't be stated in egglog."""
         matcher, condition = self._matcher(), self.rule.condition
-        matcher.origins(condition)
-        matcher.known(condition)
+        matcher.native(condition)
         roots = [matcher.class_of(left) for left in self.rule.lefts]
         equalities = tuple(zip(self.rule.lefts, self.rule.rights, strict=True))
         builder = Builder(matcher, equalities, condition, self.strict)
         terms = [builder.term(right) for right in self.rule.rights]
         heads = [*builder.lets, *(f"(union {root} {term})" for root, term in zip(roots, terms, strict=True))]
-        asking, commands, table = _commands(builder, heads, self.ruleset, f"ask_{self.ruleset}")
-        rulesets = [f"(ruleset {each})" for each in (self.ruleset, asking) if each]
-        return _compiled(matcher, (*rulesets, *commands), asking, table)
+        asking, applying, table = _commands(builder, heads, self.ruleset, self.asking)
+        return _compiled(
+            matcher, (f"(ruleset {self.asking})", *asking), (f"(ruleset {self.ruleset})", *applying), table)
 
     def _matcher(self) -> Matcher:
         matcher = Matcher(self.name, self.rule.where)
@@ -111,24 +133,46 @@ class CompiledRule:
         return matcher
 
 
-@functools.lru_cache(maxsize=1 << 12)
 def compile_rule(rule: Rule, *, strict: bool = False) -> tuple[CompiledRule, ...]:
     """One rule for each direction. `strict` makes an instance that can't be typed a RuleError, else it is declined."""
-    return tuple(
-        CompiledRule(each, strict, operation_names(each.lefts), operation_names(each.rights), stage_of(each))
-        for each in rule.directions())
+    return _compile(_Itself(rule), strict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Itself:
+    """A rule as a key: equal to itself only, which takes no look at its patterns."""
+
+    rule: Rule
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.rule is self.rule
+
+    def __hash__(self) -> int:
+        return id(self.rule)
 
 
 @functools.lru_cache(maxsize=1 << 12)
+def _compile(key: _Itself, strict: bool) -> tuple[CompiledRule, ...]:
+    return tuple(CompiledRule(each, strict, operation_names(each.lefts)) for each in key.rule.directions())
+
+
 def compile_fact(rule: FactRule, ruleset: str) -> Compiled:
-    """A fact rule within `ruleset`."""
+    """A fact rule within `ruleset`. Tests of dtypes are left to egglog.
+
+    Rules ask Python about them nevertheless: what asks sees the e-graph before any rule of its round ran, and not
+    values that are known as soon as the analyses come to them.
+    """
+    condition = Condition(tuple(part for part in rule.condition.parts if not is_dtype_test(part)))
     matcher = Matcher(f"fact_{rule.name}", None)
     root = matcher.match(rule.pattern)
-    matcher.origins(rule.condition)
-    matcher.known(rule.condition)
-    builder = Builder(matcher, ((rule.pattern, None),), rule.condition, strict=False)
-    asking, commands, table = _commands(builder, [f"({fact_table(rule.fact.name)} {root})"], ruleset, ruleset)
-    return _compiled(matcher, commands, asking, table)
+    matcher.native(rule.condition)
+    builder = Builder(matcher, ((rule.pattern, None),), condition, strict=False)
+    return _compiled(matcher, *_commands(builder, [f"({fact_table(rule.fact.name)} {root})"], ruleset, ruleset))
+
+
+def _asks(condition: Condition) -> bool:
+    """Whether a condition asks Python or for facts."""
+    return any(is_decided_in_python(part) or isinstance(part, Known) for part in condition.parts)
 
 
 def _computes(rights: Iterable[Pattern]) -> bool:
@@ -138,27 +182,30 @@ def _computes(rights: Iterable[Pattern]) -> bool:
         isinstance(term, AttributeApply) for x in parts for term in x.attributes)
 
 
-def _compiled(matcher: Matcher, commands: Iterable[str], asking: str | None = None,
+def _compiled(matcher: Matcher, asking: Iterable[str], applying: Iterable[str],
               table: DeferredTable | None = None) -> Compiled:
     return Compiled(
-        tuple(commands), asking, table, matcher.numbers, frozenset(matcher.fact_names), matcher.items)
+        tuple(asking), tuple(applying), table, matcher.numbers, frozenset(matcher.fact_names),
+        tuple(matcher.dtype_tests), matcher.items)
 
 
 def _commands(builder: Builder, heads: list[str], ruleset: str, asking: str,
-              ) -> tuple[str | None, list[str], DeferredTable | None]:
-    """The ruleset that asks, if any; the rule that applies, after the one that asks; the table."""
+              ) -> tuple[list[str], list[str], DeferredTable | None]:
+    """What asks, if anything has to; what applies; the table."""
     matcher, table = builder.matcher, builder.table()
     if table is None:
-        return None, [_rule((*matcher.facts, *builder.facts), heads, ruleset, matcher.name)], None
+        facts = [*matcher.facts, *builder.facts, *matcher.known(builder.condition)]
+        return [], [_rule(facts, heads, ruleset, matcher.name)], None
     key = f"({table.want} {' '.join(builder.inputs())})"
     classes = " ".join(builder.classes())
     match = f"match_{matcher.name}"
-    return asking, [
+    return [
         *table.declarations,
         f"(relation {match} ({' '.join('T' for _ in builder.classes())} Key))",
         _rule(matcher.facts, [f"({match} {classes} {key})"], asking, f"ask_{matcher.name}"),
+    ], [
         _rule((f"({match} {classes} ?key)", f"(= ?key {key})", f"({table.have} ?key {' '.join(builder.outputs())})",
-               *builder.facts), heads, ruleset, matcher.name),
+               *builder.facts, *matcher.known(builder.condition)), heads, ruleset, matcher.name),
     ], table
 
 

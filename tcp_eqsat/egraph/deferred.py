@@ -7,7 +7,7 @@ function gives None. Rules that need the outputs join with `have_f`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,10 @@ class Answers:
         computed = self._computed[table.want]
         return len(computed), sum(columns is None for columns in computed.values())
 
+    def has_answered(self, table: DeferredTable) -> bool:
+        """Whether some request of a table has an answer."""
+        return any(columns is not None for columns in self._computed[table.want].values())
+
     def sizes(self) -> dict[str, int]:
         """How many requests of each table are answered."""
         return {want: len(answered) for want, answered in self._answered.items()}
@@ -79,11 +83,11 @@ class Answers:
         for want, answered in self._answered.items():
             truncate(answered, sizes.get(want, 0))
 
-    def pending(self, sizes: dict[str, int]) -> bool:
+    def pending(self, sizes: Mapping[str, int]) -> bool:
         """Whether there are requests without an answer, by the sizes of the tables."""
         return any(sizes.get(want, 0) > len(answered) for want, answered in self._answered.items())
 
-    def give(self, tables: Tables, sizes: dict[str, int]) -> int:
+    def give(self, tables: Tables, sizes: Mapping[str, int]) -> int:
         """Answers every new request and returns how many answers were written."""
         self._decoder.read(tables)
         lines: list[str] = []

@@ -5,15 +5,43 @@ An `Engine` belongs to the thread that made it.
 
 from __future__ import annotations
 
+import importlib
+import importlib.machinery
+import importlib.util
 import os
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tcp_eqsat.errors import TcpError
 
 os.environ.setdefault("RUST_BACKTRACE", "0")
 
-from egglog import bindings
+
+def _load_bindings() -> Any:
+    """`egglog.bindings` without the package round it: that one's own layer takes a tenth of a second to import.
+
+    The package is loaded, by the standard library's lazy loader, when somebody else first uses it.
+    """
+    name = "egglog.bindings"
+    package = importlib.util.find_spec("egglog")
+    if "egglog" in sys.modules or package is None or package.loader is None or not package.submodule_search_locations:
+        return importlib.import_module(name)
+    kinds = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
+    found = importlib.machinery.FileFinder(package.submodule_search_locations[0], kinds).find_spec(name)
+    if found is None or found.loader is None:
+        return importlib.import_module(name)
+    package.loader = importlib.util.LazyLoader(package.loader)
+    lazy = importlib.util.module_from_spec(package)
+    sys.modules["egglog"] = lazy
+    package.loader.exec_module(lazy)
+    module = sys.modules[name] = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    lazy.bindings = module  # type: ignore[attr-defined]  # reading an attribute would load the package
+    return module
+
+
+bindings = _load_bindings()
 
 LINES_PER_TEXT = 20
 """egglog 13 copies the whole source into every span, so that one long text takes quadratic time."""
@@ -28,12 +56,14 @@ class Engine:
 
     def __init__(self) -> None:
         self._egraph = bindings.EGraph()
+        self._sizes: dict[str, int] | None = None
 
     def run(self, lines: Sequence[str]) -> list[Any]:
         """Runs commands, one or more a line, and gives their outputs.
 
         Raises EGraphError. Commands before a failing one stay applied.
         """
+        self._sizes = None
         outputs: list[Any] = []
         for start in range(0, len(lines), LINES_PER_TEXT):
             text = "\n".join(lines[start:start + LINES_PER_TEXT])
@@ -42,13 +72,18 @@ class Engine:
 
     def run_ruleset(self, schedule: str) -> Any:
         """The report of one `run-schedule`."""
+        sizes = self._sizes
         (output,) = self.run((f"(run-schedule {schedule})",))
+        if not output.report.updated:
+            self._sizes = sizes
         return output.report
 
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> Mapping[str, int]:
         """The number of rows of every table."""
-        (output,) = self.run(("(print-size)",))
-        return dict(output.sizes)
+        if self._sizes is None:
+            (output,) = self.run(("(print-size)",))
+            self._sizes = dict(output.sizes)
+        return self._sizes
 
     def freeze(self) -> Tables:
         """A copy of all tables."""

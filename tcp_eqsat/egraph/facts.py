@@ -7,13 +7,13 @@ data, everything else by the fact rules of `rules.facts`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
 from tcp_eqsat.egraph.analyses import ANALYSE
 from tcp_eqsat.egraph.columns import codec_of
-from tcp_eqsat.egraph.compile_rules import compile_fact
+from tcp_eqsat.egraph.compile_rules import Compiled, compile_fact
 from tcp_eqsat.egraph.deferred import DeferredTable
 from tcp_eqsat.egraph.encode import Encoding
 from tcp_eqsat.egraph.match import fact_table, operation_names
@@ -24,29 +24,56 @@ from tcp_eqsat.rules.condition import Fact, Known
 from tcp_eqsat.rules.facts import FACT_RULES, FACTS, FactRule
 
 
+class _Way:
+    """One fact rule, compiled when it is first needed.
+
+    `requires` are names of the operations without which it does not match, `asks` the facts that it asks for.
+    """
+
+    def __init__(self, rule: FactRule) -> None:
+        self._rule = rule
+        self.fact = rule.fact.name
+        self.requires = operation_names((rule.pattern,))
+        self.asks = frozenset(part.fact.name for part in rule.condition.parts if isinstance(part, Known))
+
+    @functools.cached_property
+    def compiled(self) -> Compiled:
+        return compile_fact(self._rule, ANALYSE)
+
+
+@functools.cache
+def _ways() -> Mapping[str, Sequence[_Way]]:
+    """The fact rules by fact."""
+    found: dict[str, list[_Way]] = {fact.name: [] for fact in FACTS}
+    for rule in FACT_RULES:
+        found[rule.fact.name].append(_Way(rule))
+    return found
+
+
 class Facts:
     """The fact tables that `asked` facts need, in e-graphs with operations called `names`.
 
     declarations  tables and rules of ruleset `analyse`
     tables        what Python decides
     numbers       numbers that the fact rules mention
+    tests         tests of dtypes that they make
     items         the most operands that their patterns give an operation with any number
     lines         facts of the program's large constants
     """
 
-    def __init__(self, asked: frozenset[str], names: Set[str], encoding: Encoding) -> None:
-        rules = _needed(asked, names)
-        wanted = asked.union(*map(_asked_by, rules))
-        facts = [fact for fact in FACTS if fact.name in wanted]
-        compiled = [compile_fact(rule, ANALYSE) for rule in rules]
+    def __init__(self, asked: Iterable[str], names: Set[str], encoding: Encoding) -> None:
+        ways = _needed(asked, names)
+        facts = [fact for fact in FACTS if fact.name in ways]
+        compiled = [way.compiled for fact in facts for way in ways[fact.name]]
         judges = [_judge(fact) for fact in facts]
         self.declarations = [
             *(f"(relation {fact_table(fact.name)} (T))" for fact in facts),
             *(line for judge in judges for line in judge.declarations),
             *(line for fact, judge in zip(facts, judges, strict=True) for line in _splat_rules(fact, judge)),
-            *(line for each in compiled for line in each.commands),
+            *(line for each in compiled for line in (*each.asking, *each.applying)),
         ]
         self.tables = [*judges, *(each.table for each in compiled if each.table is not None)]
+        self.tests = [test for each in compiled for test in each.tests]
         self.items = max((each.items for each in compiled), default=0)
         self.numbers: dict[str, Number] = {key: value for each in compiled for key, value in each.numbers.items()}
         self.lines = [
@@ -54,26 +81,16 @@ class Facts:
             for number, data in enumerate(encoding.outside.constants) for fact in facts if _is_true(fact, data)]
 
 
-def _needed(asked: frozenset[str], names: Set[str]) -> list[FactRule]:
-    """The fact rules for some facts and for what their conditions ask for in turn."""
-    while True:
-        rules = [rule for rule in FACT_RULES if rule.fact.name in asked and _requires(rule) <= names]
-        wider = asked.union(*map(_asked_by, rules))
-        if wider == asked:
-            return rules
-        asked = wider
-
-
-@functools.cache
-def _requires(rule: FactRule) -> frozenset[str]:
-    """Names of the operations without which a fact rule does not match."""
-    return operation_names((rule.pattern,))
-
-
-@functools.cache
-def _asked_by(rule: FactRule) -> frozenset[str]:
-    """The facts that a fact rule asks for."""
-    return frozenset(part.fact.name for part in rule.condition.parts if isinstance(part, Known))
+def _needed(asked: Iterable[str], names: Set[str]) -> dict[str, list[_Way]]:
+    """The fact rules for some facts, and for those that their conditions ask for in turn, by fact."""
+    found: dict[str, list[_Way]] = {}
+    missing = list(asked)
+    while missing:
+        fact = missing.pop()
+        if fact not in found:
+            found[fact] = [way for way in _ways()[fact] if way.requires <= names]
+            missing += [each for way in found[fact] for each in way.asks]
+    return found
 
 
 @functools.lru_cache(maxsize=1 << 10)

@@ -26,7 +26,8 @@ from tcp_eqsat.rules.condition import Holds, Known, Part
 from tcp_eqsat.rules.pattern import Apply, Operation, Pattern, Splat, TensorVariable
 
 
-def is_decided_in_python(part: Any) -> bool:
+def is_decided_in_python(part: Part) -> bool:
+    """Whether a part of a condition is no matter of origins and facts of tensors, which egglog knows."""
     return isinstance(part, Holds) or (isinstance(part, Known) and isinstance(part.variable, AttributeVariable))
 
 

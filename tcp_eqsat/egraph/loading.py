@@ -9,6 +9,7 @@ everything that is there already: nothing is lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from tcp_eqsat.egraph import analyses
 from tcp_eqsat.egraph.columns import truncate
@@ -19,8 +20,8 @@ from tcp_eqsat.egraph.engine import Engine
 from tcp_eqsat.egraph.facts import Facts
 from tcp_eqsat.egraph.schema import OPAQUE, SORT_DECLARATIONS, Constructor, constructors_for
 from tcp_eqsat.lang.scalar import Number
-from tcp_eqsat.lang.scalars.conversion import conversion
-from tcp_eqsat.lang.types import DTYPES
+from tcp_eqsat.lang.types import DType
+from tcp_eqsat.rules.attribute import AttributeFunction
 
 
 class Loader:
@@ -41,6 +42,11 @@ class Loader:
         self._items: dict[int, None] = {}
         self._watched: dict[str, None] = {}
         self._loaded: dict[str, None] = {}
+        self._applied: dict[str, None] = {}
+        self._tests: dict[AttributeFunction, None] = {}
+        self._dtypes: tuple[DType, ...] = ()
+        self._passed: dict[str, bool] = {}
+        self._state: tuple[int, ...] = ()
         self.constructors: dict[str, Constructor] = {}
         self.is_analysed = True
         self._run([*SORT_DECLARATIONS, OPAQUE.declaration, *analyses.tables(strict=strict)])
@@ -49,13 +55,15 @@ class Loader:
 
     def mark(self) -> Callable[[], None]:
         """What goes back to the state of now, for an e-graph that did."""
-        tables = (self._commands, self._names, self._numbers, self._asked, self._items, self._watched, self._loaded,
-                  self.constructors)
+        tables: tuple[dict[Any, Any], ...] = (
+            self._commands, self._names, self._numbers, self._tests, self._asked, self._items, self._watched,
+            self._loaded, self._applied, self.constructors)
         sizes = [len(table) for table in tables]
 
         def undo() -> None:
             for table, size in zip(tables, sizes, strict=True):
                 truncate(table, size)
+            self._update()
 
         return undo
 
@@ -75,56 +83,84 @@ class Loader:
 
     def _update(self) -> None:
         """Everything that the operations and numbers of now, and what is asked of them, call for."""
+        state = (len(self._names), len(self._numbers), len(self._tests), len(self._asked), len(self._items))
+        if state == self._state:
+            return
+        self._state = state
         names, encoding = self._names.keys(), self._encoding
-        facts = Facts(frozenset(self._asked), names, encoding)
+        facts = Facts(self._asked, names, encoding)
         self._numbers |= facts.numbers
+        self._tests |= dict.fromkeys(facts.tests)
+        self._passed = {}
+        dtypes = self._dtypes = analyses.possible_dtypes(names, encoding.dtypes)
         for table in (*analyses.FOLDS.values(), *facts.tables):
             self._answers.add(table)
-        dtypes = encoding.dtypes | {dtype for dtype in DTYPES.values() if conversion(dtype).name in names}
         if self._run([
             *analyses.rules(self.constructors),
             *analyses.items(max((facts.items, *self._items), default=0), self.constructors),
             *analyses.result_dtypes(names, dtypes), *analyses.literals(self._numbers, dtypes),
-            *facts.declarations, *facts.lines,
+            *analyses.passed_tests(self._tests, dtypes), *facts.declarations, *facts.lines,
         ]):
             self.is_analysed = False
 
     # Rules
 
     def can_match(self, rule: CompiledRule) -> bool:
-        """Whether all operations that a rule needs can occur."""
-        return rule.requires <= self._names.keys()
+        """Whether all operations that a rule needs can occur, and a dtype of which it is true."""
+        return rule.requires <= self._names.keys() and all(map(self._can_pass, rule.dtype_tests))
+
+    def _can_pass(self, test: AttributeFunction) -> bool:
+        """Whether some dtype passes a test."""
+        known = self._passed.get(test.name)
+        if known is None:
+            known = self._passed[test.name] = any(analyses.passes(test, dtype) for dtype in self._dtypes)
+        return known
 
     def is_loaded(self, rule: CompiledRule) -> bool:
+        """Whether a rule that asks can ask, and another one can apply."""
         return rule.name in self._loaded
+
+    def is_applied(self, rule: CompiledRule) -> bool:
+        return rule.name in self._applied
 
     def watch(self, rules: Iterable[CompiledRule]) -> list[CompiledRule]:
         """Loads those rules that need no watch, and gives those that are watched for."""
         waiting = [each for each in rules if each.name not in self._loaded and self.can_match(each)]
         self.load([each for each in waiting if each.watch is None])
         watches = {each.name: each.watch for each in waiting if each.watch is not None}
-        self._add([watch for name, watch in watches.items() if name not in self._watched])
+        self._add([(watch, watch.applying) for name, watch in watches.items() if name not in self._watched])
         self._watched |= dict.fromkeys(watches)
         return [each for each in waiting if each.watch is not None]
 
     def load(self, rules: Collection[CompiledRule]) -> None:
-        """Loads rules. Raises RuleError for one that can't be stated in egglog."""
-        self._declare({name for each in rules for name in each.provides})
-        self._add([each.whole for each in rules])
+        """Loads rules; of those that ask, what asks. Raises RuleError for one that can't be stated in egglog."""
+        self._add([(each.whole, each.whole.asking) for each in rules if each.whole.table is not None])
+        for each in rules:
+            if each.whole.table is not None:
+                self._answers.add(each.whole.table)
         self._loaded |= dict.fromkeys(each.name for each in rules)
+        self._apply([each for each in rules if each.whole.table is None])
 
-    def _add(self, compiled: Collection[Compiled]) -> None:
-        """Runs the commands of rules or watches, after what they refer to."""
-        sizes = len(self._numbers), len(self._asked), len(self._items)
-        for each in compiled:
-            self._numbers |= each.numbers
-            self._asked |= dict.fromkeys(each.facts)
-            self._items |= dict.fromkeys((each.items,))
-            if each.table is not None:
-                self._answers.add(each.table)
-        if sizes != (len(self._numbers), len(self._asked), len(self._items)):
-            self._update()
-        self._run([command for each in compiled for command in each.commands])
+    def apply_answers(self, rules: Iterable[CompiledRule]) -> None:
+        """Loads what applies answers, of rules that have some."""
+        self._apply([
+            each for each in rules if each.name not in self._applied and each.whole.table is not None
+            and self._answers.has_answered(each.whole.table)])
+
+    def _apply(self, rules: Collection[CompiledRule]) -> None:
+        self._declare({name for each in rules for name in each.provides})
+        self._asked |= dict.fromkeys(fact for each in rules for fact in sorted(each.whole.facts))
+        self._add([(each.whole, each.whole.applying) for each in rules])
+        self._applied |= dict.fromkeys(each.name for each in rules)
+
+    def _add(self, commands: Collection[tuple[Compiled, tuple[str, ...]]]) -> None:
+        """Runs commands of rules or watches, after what these refer to."""
+        for compiled, _ in commands:
+            self._numbers |= compiled.numbers
+            self._tests |= dict.fromkeys(compiled.tests)
+            self._items |= dict.fromkeys((compiled.items,))
+        self._update()
+        self._run([line for _, lines in commands for line in lines])
 
     def _run(self, commands: Iterable[str]) -> bool:
         """Runs those commands that have not run yet; whether there were any."""

@@ -16,8 +16,14 @@ from tcp_eqsat.errors import Location, RuleError
 from tcp_eqsat.lang.op import op_named
 from tcp_eqsat.lang.scalar import Number, ScalarOp, encode_number
 from tcp_eqsat.lang.types import dtype_named, dtype_of
-from tcp_eqsat.rules.attribute import AttributeConstant, AttributeTerm, AttributeVariable
-from tcp_eqsat.rules.condition import Condition, Known, OrderedOriginals
+from tcp_eqsat.rules.attribute import (
+    AttributeApply,
+    AttributeConstant,
+    AttributeFunction,
+    AttributeTerm,
+    AttributeVariable,
+)
+from tcp_eqsat.rules.condition import Condition, Holds, Known, OrderedOriginals, Part
 from tcp_eqsat.rules.pattern import Apply, Operation, OperationVariable, Pattern, Splat, TensorVariable
 
 
@@ -35,6 +41,11 @@ def fact_table(name: str) -> str:
     return f"fact_{name}"
 
 
+def dtype_table(test: AttributeFunction) -> str:
+    """The relation of the dtypes of which a test is true."""
+    return f"dtype_{test.name}"
+
+
 @dataclass
 class Matcher:
     """Facts that hold where the left sides and the native part of the condition match."""
@@ -44,6 +55,7 @@ class Matcher:
     facts: list[str] = field(default_factory=list)
     numbers: dict[str, Number] = field(default_factory=dict)
     fact_names: set[str] = field(default_factory=set)
+    dtype_tests: list[AttributeFunction] = field(default_factory=list)
     tensors: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, tuple[Codec, tuple[str, ...]]] = field(default_factory=dict)
     operations: dict[str, str] = field(default_factory=dict)
@@ -140,23 +152,33 @@ class Matcher:
         self.facts.append(f"(= {name} (shape {variable}))")
         return name
 
-    def known(self, condition: Condition) -> None:
-        """Facts for what the condition asks about values."""
+    def known(self, condition: Condition) -> list[str]:
+        """Facts, apart, for what the condition asks about values."""
+        facts = []
         for part in condition.parts:
             match part:
                 case Known(fact, TensorVariable(name)):
                     self.fact_names.add(fact.name)
-                    self.facts.append(f"({fact_table(fact.name)} {self.tensors[name]})")
+                    facts.append(f"({fact_table(fact.name)} {self.tensors[name]})")
+        return facts
 
-    def origins(self, condition: Condition) -> None:
-        """Facts for what the condition says of parameters and constants."""
+    def native(self, condition: Condition) -> None:
+        """Facts for what the condition says of dtypes, and of parameters and constants."""
         for part in condition.parts:
             match part:
+                case Holds(AttributeApply(function, (TensorVariable(name),))) if function.is_of_dtype:
+                    self.dtype_tests.append(function)
+                    self.facts.append(f"({dtype_table(function)} {self.dtype(self.tensors[name])})")
                 case OrderedOriginals(operands):
                     names = [f"?origin_{x.name}" for x in operands]
                     self.facts += [f"(= {n} (origin {self.tensors[x.name]}))"
                                    for n, x in zip(names, operands, strict=True)]
                     self.facts += [f"(< {a} {b})" for a, b in itertools.pairwise(names)]
+
+
+def is_dtype_test(part: Part) -> bool:
+    """Whether a part of a condition asks about nothing but a dtype."""
+    return isinstance(part, Holds) and part.test.function.is_of_dtype
 
 
 def operation_names(patterns: Iterable[Pattern]) -> frozenset[str]:

@@ -98,6 +98,8 @@ class _Run:
     At first rules run together, which is several times quicker, and an e-graph over its limit is _Overflow. A careful
     run keeps the state before each round and runs the rules one by one: it undoes a round that goes over the limit and
     drops the rule that filled the e-graph.
+
+    `_version` is a number for each state of the e-graph; `_settled` says in which state a stage had nothing to add.
     """
 
     def __init__(self, encoding: Encoding, rules: Sequence[CompiledRule], budget: Budget, clock: _Clock,
@@ -105,6 +107,7 @@ class _Run:
         self._encoding = encoding
         self._is_careful = careful
         self._rules = rules
+        self._by_stage = {stage: [rule for rule in rules if rule.stage is stage] for stage in Stage}
         self._rounds = budget.iterations
         self._clock = clock
         self._matches: Counter[str] = Counter()
@@ -112,6 +115,8 @@ class _Run:
         self._dropped: set[str] = set()
         self._iterations: list[Iteration] = []
         self._is_cut = False
+        self._version = 0
+        self._settled: dict[Stage, int] = {}
         self._engine = Engine()
         self._decoder = Decoder(self._engine)
         self._answers = Answers(self._engine, self._decoder, encoding.vocabulary)
@@ -180,6 +185,7 @@ class _Run:
 
         def undo() -> None:
             self._engine.pop()
+            self._version += 1
             unload()
             vocabulary.forget(names)
             self._decoder.forget(values)
@@ -191,8 +197,13 @@ class _Run:
         """The rules of some stages, each once; whether anything changed. `added` counts e-nodes by rule."""
         changed = False
         for stage in stages:
-            changed |= self._group(
-                [rule for rule in self._rules if rule.stage is stage and rule.name not in self._dropped], added)
+            if self._settled.get(stage) == self._version:
+                continue
+            if self._group([rule for rule in self._by_stage[stage] if rule.name not in self._dropped], added):
+                self._version += 1
+                changed = True
+            elif not self._is_cut:
+                self._settled[stage] = self._version
             if self._is_cut:
                 break
         return changed
@@ -201,13 +212,16 @@ class _Run:
         """Some rules once, and the analyses; whether anything changed. Raises _Overflow."""
         self._load(rules)
         loaded = [rule for rule in rules if self._loader.is_loaded(rule)]
-        asking = [rule.whole.asking for rule in loaded if rule.whole.asking is not None]
+        asking = [rule.asking for rule in loaded if rule.whole.table is not None]
         if asking:
             with self._clock.part("search"):
                 report = self._engine.run_ruleset(_in_order(asking))
-            if report.updated:
-                self._answer()
-        changed = self._one_by_one(loaded, added) if self._is_careful else self._together(loaded)
+            if report.updated and self._answer():
+                with self._clock.part("load"):
+                    self._loader.apply_answers(loaded)
+                self._analyse_what_is_new()
+        applied = [rule for rule in loaded if self._loader.is_applied(rule)]
+        changed = self._one_by_one(applied, added) if self._is_careful else self._together(applied)
         return self._analyse() or changed
 
     def _load(self, rules: Sequence[CompiledRule]) -> None:

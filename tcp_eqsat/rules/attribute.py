@@ -142,6 +142,7 @@ class AttributeFunction:
     """A named function of attributes: sorts of arguments and result, and what it means in Python.
 
     `meaning` takes values (TensorType for a tensor variable) and returns the value, or None where it has none.
+    `is_of_dtype` says that it is a truth about one tensor that depends on nothing but the dtype.
     """
 
     name: str
@@ -149,6 +150,7 @@ class AttributeFunction:
     result: Sort
     meaning: Callable[..., Any] = field(compare=False, repr=False)
     doc: str = field(compare=False, repr=False, default="")
+    is_of_dtype: bool = field(compare=False, repr=False, default=False)
 
     def __call__(self, *arguments: Any) -> AttributeApply:
         if len(arguments) != len(self.sorts):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tcp_eqsat.errors import RuleError
 from tcp_eqsat.lang.narrow import widened
+from tcp_eqsat.lang.types import DType, TensorType
 from tcp_eqsat.rules.attribute import (
     AttributeApply,
     AttributeFunction,
@@ -160,3 +161,19 @@ def predicate(*sorts: Sort) -> Callable[[Callable[..., bool | None]], Callable[.
         return condition
 
     return define
+
+
+def dtype_predicate(meaning: Callable[[DType], bool]) -> Callable[..., Condition]:
+    """Decorator: a Python function of a dtype becomes a named condition about a tensor variable."""
+
+    def of_type(x: TensorType) -> bool:
+        return meaning(x.dtype)
+
+    function = AttributeFunction(
+        meaning.__name__, (Sort.TENSOR,), Sort.TRUTH, of_type, (meaning.__doc__ or "").strip(), is_of_dtype=True)
+
+    def condition(x: Pattern) -> Condition:
+        return Condition((Holds(function(x)),))
+
+    condition.__name__, condition.__doc__ = meaning.__name__, meaning.__doc__
+    return condition

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tcp_eqsat.lang.types import BOOL, TensorType
-from tcp_eqsat.rules.attribute import Sort
-from tcp_eqsat.rules.condition import ALWAYS, Condition, Fact, predicate
+from tcp_eqsat.lang.types import BOOL, DType
+from tcp_eqsat.rules.condition import ALWAYS, Condition, Fact, dtype_predicate
 from tcp_eqsat.rules.functions import (
     abs,
     cos,
@@ -77,28 +76,28 @@ class FactRule:
         return f"{text}  when {self.condition}" if self.condition.parts else text
 
 
-@predicate(Sort.TENSOR)
-def is_float(x: TensorType) -> bool:
+@dtype_predicate
+def is_float(dtype: DType) -> bool:
     """The tensor is of a floating-point dtype."""
-    return x.dtype.is_float
+    return dtype.is_float
 
 
-@predicate(Sort.TENSOR)
-def is_integer(x: TensorType) -> bool:
+@dtype_predicate
+def is_integer(dtype: DType) -> bool:
     """The tensor is of an integer dtype."""
-    return x.dtype.is_integer
+    return dtype.is_integer
 
 
-@predicate(Sort.TENSOR)
-def is_signed(x: TensorType) -> bool:
+@dtype_predicate
+def is_signed(dtype: DType) -> bool:
     """The tensor is of a dtype with negative numbers."""
-    return x.dtype.is_signed
+    return dtype.is_signed
 
 
-@predicate(Sort.TENSOR)
-def is_bool(x: TensorType) -> bool:
+@dtype_predicate
+def is_bool(dtype: DType) -> bool:
     """The tensor is of dtype bool."""
-    return x.dtype == BOOL
+    return dtype == BOOL
 
 
 x, y, c, v = variables("x y c v")

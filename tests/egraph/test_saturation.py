@@ -220,7 +220,7 @@ def test_no_fact_names_a_variable_twice():
     """egglog 13 matches deleted rows where two columns of one row must be equal."""
     both = rule("both", contract(x * x, y, m, m, e, k), contract(x * x, y, m, m, e, k), doc="Repeats on purpose.")
     (compiled,) = compile_rule(both)
-    body = compiled.whole.commands[-1]
+    body = compiled.whole.applying[-1]
     assert body.count("value-eq") == 2
     for fact in re.findall(r"\(= \S+ \((?:Map2|Contract) [^()]*\)\)", body.split("union")[0]):
         names = re.findall(r"\?\w+", fact)
