@@ -105,7 +105,61 @@ def erf_exponent(t: mp.mpf) -> mp.mpf:
     return (mp.log(mp.erfc(t)) + t) / t
 
 
+asin_tail = _near_zero(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: ONE / 6)
+atan_tail = _near_zero(lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: -ONE / 3)
+sinh_tail = _near_zero(lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: ONE / 6)
+
+
+def scaled_erfc(q: mp.mpf) -> mp.mpf:
+    """(1 + 2x) * exp(x**2) * erfc(x) with q = (x - 4) / (x + 4), as N. Juffa's erfcx."""
+    x = 4 * (1 + q) / (1 - q)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+def _inverse_erf(w: mp.mpf) -> mp.mpf:
+    """erf_inv(x) / x with w = -log(1 - x**2)."""
+    if w < mp.mpf("1e-20"):
+        return mp.sqrt(mp.pi) / 2
+    x = mp.sqrt(-mp.expm1(-w))
+    return mp.erfinv(x) / x if w < 20 else _quantile(w) / x
+
+
+def _quantile(w: mp.mpf) -> mp.mpf:
+    """erf_inv(sqrt(1 - exp(-w))) for large w, by Newton's method on erfc."""
+    rest = -mp.expm1(mp.log1p(-mp.exp(-w)) / 2)  # 1 - x
+    y = mp.sqrt(w - mp.log(mp.pi * w) / 2)
+    for _ in range(30):
+        y += (mp.erfc(y) - rest) * mp.sqrt(mp.pi) / 2 * mp.exp(y * y)
+    return y
+
+
+def _lgamma_at_two(u: mp.mpf) -> mp.mpf:
+    return mp.loggamma(2 + u) / u if abs(u) > mp.mpf("1e-20") else 1 - mp.euler
+
+
+DIGAMMA_ROOT = mp.findroot(mp.digamma, mp.mpf("1.4616321449683622"))
+
+
+def _digamma_slope(u: mp.mpf) -> mp.mpf:
+    """digamma(x) / (x - root) with x = u + 3/2."""
+    x = u + mp.mpf(3) / 2
+    return mp.digamma(x) / (x - DIGAMMA_ROOT)
+
+
 FITS: dict[str, Fit] = {
+    "ASIN_F32": Fit(asin_tail, mp.mpf(0), ONE / 4, 4, lambda z: z, True),
+    "ASIN_F64": Fit(asin_tail, mp.mpf(0), ONE / 4, 12, lambda z: z, False),
+    "ATAN_F32": Fit(atan_tail, mp.mpf(0), ONE, 8, lambda z: z, True),
+    "ATAN_F64": Fit(atan_tail, mp.mpf(0), ONE, 19, lambda z: z, False),
+    "SINH_F32": Fit(sinh_tail, mp.mpf(0), ONE, 3, lambda z: z, True),
+    "SINH_F64": Fit(sinh_tail, mp.mpf(0), ONE, 6, lambda z: z, False),
+    "ERFC": Fit(scaled_erfc, -ONE, mp.mpf("0.75"), 23, lambda q: 1 / scaled_erfc(q), False),
+    "ERF_INV_NEAR": Fit(lambda t: _inverse_erf(t + mp.mpf("3.125")), mp.mpf("-3.125"), mp.mpf("3.125"), 11,
+                        lambda t: ONE, False),
+    "ERF_INV_FAR": Fit(lambda t: _inverse_erf((t + mp.mpf("4.25")) ** 2), mp.mpf("-1.75"), mp.mpf("1.8"), 15,
+                       lambda t: ONE / 3, False),
+    "LGAMMA_NEAR_TWO": Fit(_lgamma_at_two, -ONE / 2, ONE / 2, 18, lambda u: ONE, False),
+    "DIGAMMA_NEAR_ROOT": Fit(_digamma_slope, -ONE / 2, ONE / 2, 22, lambda u: ONE, False),
     "EXP_F32": Fit(exp_tail, -HALF_LOG2, HALF_LOG2, 4, lambda r: r * r / mp.exp(r), True),
     "EXP_F64": Fit(exp_tail, -HALF_LOG2, HALF_LOG2, 9, lambda r: r * r / mp.exp(r), False),
     "EXP2_F32": Fit(exp2_tail, -ONE / 2, ONE / 2, 5, lambda r: r / mp.power(2, r), True),

@@ -73,6 +73,9 @@ class Builder(Protocol[V]):
 
     def shift_right(self, x: V, y: V) -> V: ...
 
+    def count_ones(self, x: V) -> V: ...
+    def count_leading_zeros(self, x: V) -> V: ...
+
     def bitcast(self, x: V, dtype: DType) -> V:
         """The same bits read as another dtype of equal width."""
 

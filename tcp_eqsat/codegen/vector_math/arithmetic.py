@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tcp_eqsat.lang.builder import Builder, V
-from tcp_eqsat.lang.types import F32, I32, I64, DType
+from tcp_eqsat.lang.types import F32, F64, I32, I64, DType
 
 
 class MathBuilder(Builder[V], Protocol[V]):
@@ -29,8 +30,44 @@ class MathBuilder(Builder[V], Protocol[V]):
     def where_any(self, condition: V, rare: Callable[[], tuple[V, ...]], usual: tuple[V, ...]) -> tuple[V, ...]:
         """`rare()` where `condition` holds, else `usual`; only in the body of an outlined function."""
 
+    def iterate(self, limit: int, step: Callable[..., tuple[V, ...]], *state: V) -> tuple[V, ...]:
+        """`step(*state)` gives a bool, whether to go on, and the next state; at most `limit` (from 1) times.
+
+        A lane keeps the state that its last step gave. Only in the body of an outlined function.
+        """
+
 
 VectorFunction = Callable[..., Any]
+
+
+def through_double(function: VectorFunction) -> VectorFunction:
+    """The function with f32 operands computed in f64 and rounded once."""
+
+    @functools.wraps(function)
+    def either(b: MathBuilder[V], *operands: V) -> V:
+        if not is_single(operands[0]):
+            return function(b, *operands)
+        return b.convert(function(b, *(b.convert(x, F64) for x in operands)), F32)
+
+    return either
+
+
+def outlined(function: VectorFunction) -> VectorFunction:
+    """The function as one of its own in the emitted code, called by its Python name."""
+
+    @functools.wraps(function)
+    def call(b: MathBuilder[V], *operands: V) -> V:
+        return b.outlined(function.__name__, function, *operands)
+
+    return call
+
+
+def first_that_holds(b: MathBuilder[V], default: V, *cases: tuple[V, V]) -> V:
+    """The value of the first case (condition, value) that holds, else `default`."""
+    result = default
+    for condition, value in reversed(cases):
+        result = b.select(condition, value, result)
+    return result
 
 
 def is_single(x: V) -> bool:

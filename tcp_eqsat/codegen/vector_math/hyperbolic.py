@@ -1,4 +1,4 @@
-"""tanh and the logistic function."""
+"""sinh, cosh, tanh and the logistic function."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from tcp_eqsat.codegen.vector_math.arithmetic import (
     MathBuilder,
     V,
     VectorFunction,
+    clamp,
     is_single,
     number,
     polynomial,
+    scale,
 )
-from tcp_eqsat.codegen.vector_math.exponential import exp, exp_normal
+from tcp_eqsat.codegen.vector_math.exponential import exp, exp_normal, expm1_reduced, reduced
 
 # (tanh(x) / x - 1) / x**2 in x**2, minimax (benchmarks/minimax.py)
 # degree 4 on [0.0, 0.4096], error 2**-27.47
@@ -36,6 +38,49 @@ TANH_F64 = (
     -1.9049029453744253e-05,
 )
 
+# (sinh(x) / x - 1) / x**2 in x**2, minimax
+# degree 3 on [0.0, 1.0], error 2**-34.04
+SINH_F32 = (
+    0.1666666716337204,
+    0.008333350531756878,
+    0.0001983606634894386,
+    2.817439280988765e-06,
+)
+# degree 6 on [0.0, 1.0], error 2**-63.21
+SINH_F64 = (
+    0.16666666666666669,
+    0.008333333333333139,
+    0.0001984126984143768,
+    2.755731915533689e-06,
+    2.505212339854894e-08,
+    1.605724034149663e-10,
+    7.759312210921486e-13,
+)
+
+
+def half_exponential(b: MathBuilder[V], size: V) -> V:
+    """exp(size) / 2 for size >= 0, infinite only where that is too large."""
+    limited = clamp(b, size, 0.0, 90.0 if is_single(size) else 711.0)
+    r, whole = reduced(b, limited)
+    half = b.subtract(whole, b.constant(1, whole.dtype))
+    return scale(b, b.add(expm1_reduced(b, r), number(b, size, 1.0)), half)
+
+
+def sinh(b: MathBuilder[V], x: V) -> V:
+    """Hyperbolic sine: a polynomial up to 1, beyond h - 1 / 4h with h = exp(|x|) / 2; odd."""
+    size = b.absolute(x)
+    square = b.multiply(size, size)
+    near = b.fma(b.multiply(size, square), polynomial(b, square, SINH_F32 if is_single(x) else SINH_F64), size)
+    half = half_exponential(b, size)
+    far = b.subtract(half, b.divide(number(b, x, 0.25), half))
+    return b.copysign(b.select(b.compare("less", size, number(b, x, 1.0)), near, far), x)
+
+
+def cosh(b: MathBuilder[V], x: V) -> V:
+    """Hyperbolic cosine: h + 1 / 4h with h = exp(|x|) / 2; even."""
+    half = half_exponential(b, b.absolute(x))
+    return b.add(half, b.divide(number(b, x, 0.25), half))
+
 
 def tanh(b: MathBuilder[V], x: V) -> V:
     """Hyperbolic tangent: a polynomial near 0, elsewhere 1 - 2t / (1 + t) with t = exp(-2|x|); odd."""
@@ -59,4 +104,4 @@ def logistic(b: MathBuilder[V], x: V) -> V:
     return b.divide(above, b.add(t, one))
 
 
-FUNCTIONS: dict[str, VectorFunction] = {"tanh": tanh, "logistic": logistic}
+FUNCTIONS: dict[str, VectorFunction] = {"sinh": sinh, "cosh": cosh, "tanh": tanh, "logistic": logistic}

@@ -1,4 +1,4 @@
-"""log, log2, log1p.
+"""log, log2, log10, log1p.
 
 x = 2**e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), by integer arithmetic on the bits.
 """
@@ -18,6 +18,7 @@ from tcp_eqsat.codegen.vector_math.arithmetic import (
     polynomial,
 )
 from tcp_eqsat.codegen.vector_math.exponential import log2_parts
+from tcp_eqsat.lang.types import F32, F64
 
 # (log(1 + f) - f + f**2 / 2) / f**3, minimax, weighted for the relative error of log (benchmarks/minimax.py)
 # degree 8 on [-0.292893, 0.414214], error 2**-30.36
@@ -47,6 +48,9 @@ LOG_F64 = (
 # 1 / log(2) = high + low; high has trailing zeros, so that its product with half of the digits is exact
 INVERSE_LOG2_F32 = (1.4428710938e00, -1.7605285393e-04)
 INVERSE_LOG2_F64 = (1.44269504072144627571e00, 1.67517131648865118353e-10)
+# 1 / log(10) and log10(2) likewise
+INVERSE_LOG10_F64 = (0.4342944622039795, 1.9699272335463627e-08)
+LOG10_OF_2_F64 = (0.30102999566361177, 3.694239077158931e-13)
 
 
 def split(b: MathBuilder[V], x: V) -> tuple[V, V]:
@@ -108,8 +112,8 @@ def log(b: MathBuilder[V], x: V) -> V:
     return special_cases(b, x, combine(b, *split(b, x)))
 
 
-def log2(b: MathBuilder[V], x: V) -> V:
-    """Logarithm to base 2; exact for powers of two."""
+def _to_base(b: MathBuilder[V], x: V, inverse: tuple[float, float], place: tuple[float, float]) -> V:
+    """The logarithm of x to another base: 1 / log(base) = sum(inverse), log(2) / log(base) = sum(place)."""
     f, e = split(b, x)
     half_square, rest = curvature(b, f)
     # f - f**2 / 2 in two parts, the first with half of the digits
@@ -117,12 +121,27 @@ def log2(b: MathBuilder[V], x: V) -> V:
     keep = b.constant(-(1 << 12) if is_single(x) else -(1 << 32), integer)
     head = b.bitcast(b.bitwise_and(b.bitcast(b.subtract(f, half_square), integer), keep), x.dtype)
     tail = b.add(b.subtract(b.subtract(f, head), half_square), rest)
-    high, low = (number(b, x, part) for part in (INVERSE_LOG2_F32 if is_single(x) else INVERSE_LOG2_F64))
+    high, low = (number(b, x, part) for part in inverse)
     small = b.fma(b.add(tail, head), low, b.multiply(tail, high))
+    if place[1]:
+        small = b.fma(e, number(b, x, place[1]), small)
+    e = b.multiply(e, number(b, x, place[0])) if place[0] != 1 else e
     product = b.multiply(head, high)
     total = b.add(e, product)
     small = b.add(small, b.add(b.subtract(e, total), product))
     return special_cases(b, x, b.add(total, small))
+
+
+def log2(b: MathBuilder[V], x: V) -> V:
+    """Logarithm to base 2; exact for powers of two."""
+    return _to_base(b, x, INVERSE_LOG2_F32 if is_single(x) else INVERSE_LOG2_F64, (1.0, 0.0))
+
+
+def log10(b: MathBuilder[V], x: V) -> V:
+    """Logarithm to base 10."""
+    if is_single(x):
+        return b.convert(b.multiply(log(b, b.convert(x, F64)), b.constant(1 / math.log(10), F64)), F32)
+    return _to_base(b, x, INVERSE_LOG10_F64, LOG10_OF_2_F64)
 
 
 def log1p(b: MathBuilder[V], x: V) -> V:
@@ -139,4 +158,4 @@ def log1p(b: MathBuilder[V], x: V) -> V:
     return b.select(b.compare("equal", x, number(b, x, 0.0)), x, result)
 
 
-FUNCTIONS: dict[str, VectorFunction] = {"log": log, "log2": log2, "log1p": log1p}
+FUNCTIONS: dict[str, VectorFunction] = {"log": log, "log2": log2, "log10": log10, "log1p": log1p}

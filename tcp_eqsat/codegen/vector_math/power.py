@@ -1,4 +1,4 @@
-"""rsqrt and pow."""
+"""rsqrt and pow, of integers too."""
 
 from __future__ import annotations
 
@@ -128,4 +128,31 @@ def pow(b: MathBuilder[V], x: V, y: V) -> V:
     return b.outlined("pow", _pow, x, y)
 
 
-FUNCTIONS: dict[str, VectorFunction] = {"rsqrt": rsqrt, "pow": pow}
+def _integer_pow(b: MathBuilder[V], x: V, y: V) -> V:
+    zero, one = b.constant(0, x.dtype), b.constant(1, x.dtype)
+
+    def is_odd(n: V) -> V:
+        return b.compare("equal", b.bitwise_and(n, one), one)
+
+    def step(result: V, square: V, rest: V) -> tuple[V, V, V, V]:
+        result = b.select(is_odd(rest), b.multiply(result, square), result)
+        rest = b.shift_right(rest, one)
+        return b.compare("not_equal", rest, zero), result, b.multiply(square, square), rest
+
+    if not x.dtype.is_signed:
+        return b.iterate(x.dtype.bits, step, one, x, y)[0]
+    below = b.compare("less", y, zero)
+    result = b.iterate(x.dtype.bits, step, one, x, b.select(below, zero, y))[0]
+    minus_one = b.constant(-1, x.dtype)
+    alternating = b.select(is_odd(y), minus_one, one)
+    inverse = b.select(b.compare("equal", x, minus_one), alternating, zero)
+    inverse = b.select(b.compare("equal", x, one), one, inverse)
+    return b.select(below, inverse, result)
+
+
+def integer_pow(b: MathBuilder[V], x: V, y: V) -> V:
+    """x to the power y of integers, wrapping; to negative powers 1 and -1 have reciprocals, others give 0."""
+    return b.outlined(f"integer_pow.{x.dtype}", _integer_pow, x, y)
+
+
+FUNCTIONS: dict[str, VectorFunction] = {"rsqrt": rsqrt, "pow": pow, "integer_pow": integer_pow}

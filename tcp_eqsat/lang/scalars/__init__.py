@@ -7,11 +7,18 @@ from tcp_eqsat.lang.scalars import (
     arithmetic,
     bits,
     comparison,
+    complex,
+    complex_elementary,
     conversion,
     exponential,
+    hyperbolic,
+    representation,
     rounding,
     special,
     trigonometric,
 )
 
-__all__ = ["arithmetic", "bits", "comparison", "conversion", "exponential", "rounding", "special", "trigonometric"]
+__all__ = [
+    "arithmetic", "bits", "comparison", "complex", "complex_elementary", "conversion", "exponential", "hyperbolic",
+    "representation", "rounding", "special", "trigonometric",
+]

@@ -31,6 +31,21 @@ def _shift_right(x: Any, y: Any) -> np.ndarray:
     return shifted
 
 
+def _ones(x: Any) -> np.ndarray:
+    """The number of bits of x that are set, in x's dtype."""
+    x = np.asarray(x)
+    unsigned = x.view(f"u{x.dtype.itemsize}")
+    places = range(x.dtype.itemsize * 8)
+    return sum(((unsigned >> unsigned.dtype.type(k)) & unsigned.dtype.type(1)).astype(x.dtype) for k in places)
+
+
+def _leading_zeros(x: Any) -> np.ndarray:
+    x = np.asarray(x)
+    unsigned = x.view(f"u{x.dtype.itemsize}")
+    places = range(x.dtype.itemsize * 8)
+    return sum(((unsigned >> unsigned.dtype.type(k)) == 0).astype(x.dtype) for k in places)
+
+
 bitwise_and = scalar_op(
     "bitwise_and", "x y", infer=bits("bitwise_and"), reference=np.bitwise_and,
     emit=lambda b, x, y: b.bitwise_and(x, y), derivative=NOT_DIFFERENTIABLE, commutative=True,
@@ -61,4 +76,13 @@ bitwise_right_shift = scalar_op(
     emit=lambda b, x, y: b.shift_right(x, y), derivative=NOT_DIFFERENTIABLE,
     doc="x shifted right by y bits, y read as unsigned; signed x keeps its sign, and from the width on gives "
         "only sign bits.",
+)
+popcount = scalar_op(
+    "popcount", "x", infer=integers("popcount"), reference=_ones, emit=lambda b, x: b.count_ones(x),
+    derivative=NOT_DIFFERENTIABLE, doc="How many bits of x are set.",
+)
+count_leading_zeros = scalar_op(
+    "count_leading_zeros", "x", infer=integers("count_leading_zeros"), reference=_leading_zeros,
+    emit=lambda b, x: b.count_leading_zeros(x), derivative=NOT_DIFFERENTIABLE,
+    doc="How many zeros stand before the first bit of x that is set; the width for 0.",
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tcp_eqsat.lang.scalar import ScalarExpr, apply, literal, scalar_op
 from tcp_eqsat.lang.scalars.functions import float_function, in_double
-from tcp_eqsat.lang.scalars.typing import floats
+from tcp_eqsat.lang.scalars.typing import floats, numbers
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:
@@ -30,9 +31,8 @@ exp2 = float_function("exp2", np.exp2, lambda g, x: (g * apply("exp2", x) * math
 expm1 = float_function("expm1", np.expm1, lambda g, x: (g * apply("exp", x),), "exp(x) - 1, accurate near 0.")
 log = float_function("log", np.log, lambda g, x: (g / x,), "Natural logarithm; NaN below 0, -inf at 0.")
 log2 = float_function("log2", np.log2, lambda g, x: (g / (x * math.log(2)),), "Logarithm to base 2.")
+log10 = float_function("log10", np.log10, lambda g, x: (g / (x * math.log(10)),), "Logarithm to base 10.")
 log1p = float_function("log1p", np.log1p, lambda g, x: (g / (x + 1),), "log(1 + x), accurate near 0.")
-tanh = float_function(
-    "tanh", np.tanh, lambda g, x: (g * (1 - apply("square", apply("tanh", x))),), "Hyperbolic tangent; odd.")
 logistic = float_function(
     "logistic", _logistic,
     lambda g, x: (g * apply("logistic", x) * (1 - apply("logistic", x)),), "1 / (1 + exp(-x)).")
@@ -45,9 +45,41 @@ rsqrt = scalar_op(
     emit=lambda b, x: b.function("rsqrt", x), derivative=lambda g, x: (g * apply("rsqrt", x) / x * -0.5,),
     doc="1 / sqrt(x).",
 )
+cbrt = float_function(
+    "cbrt", np.cbrt, lambda g, x: (g / (apply("square", apply("cbrt", x)) * 3),), "Cube root, of negative x too; odd.")
+
+
+def _derivative_of_hypot(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
+    """x and y over hypot(x, y), 0 at the origin."""
+    zero = literal(0, x.dtype)
+    length = apply("hypot", x, y)
+    length = apply("where", apply("equal", length, zero), literal(1, x.dtype), length)
+    return g * (x / length), g * (y / length)
+
+
+hypot = float_function(
+    "hypot", np.hypot, _derivative_of_hypot,
+    "sqrt(x * x + y * y) without overflow in between; infinite where an operand is.", "x y", commutative=True)
+
+
+def _pow(x: Any, y: Any) -> np.ndarray:
+    x, y = np.broadcast_arrays(x, y)
+    if x.dtype.kind not in "iu":
+        return in_double(np.float_power)(x, y)  # np.power takes sqrt for 0.5
+    result, square, rest = np.ones_like(x), x.copy(), y.copy()
+    for _ in range(x.dtype.itemsize * 8 - (x.dtype.kind == "i")):
+        result = np.where(rest & 1, result * square, result)
+        square, rest = square * square, rest >> 1
+    if x.dtype.kind == "u":
+        return result
+    inverse = np.where(x == 1, 1, np.where(x == -1, np.where(y & 1, -1, 1), 0)).astype(x.dtype)
+    return np.where(y < 0, inverse, result)
+
+
 pow_ = scalar_op(
-    "pow", "x y", infer=floats("pow"), reference=in_double(np.float_power),  # np.power takes sqrt for 0.5
-    emit=lambda b, x, y: b.function("pow", x, y),
+    "pow", "x y", infer=numbers("pow"), reference=_pow,
+    emit=lambda b, x, y: b.function("pow" if x.dtype.is_float else "integer_pow", x, y),
     derivative=lambda g, x, y: _derivative_of_pow(g, x, y),
-    doc="x to the power y, with the special cases of C99's pow.",
+    doc="x to the power y. Floats: the special cases of C99's pow. Integers wrap; to a negative power 1 and -1 stay "
+        "what they are or alternate, and everything else, 0 included, gives 0.",
 )

@@ -32,10 +32,12 @@ def elementwise(function: Callable[..., float], arity: int = 1) -> Callable[...,
 
 
 def float_function(
-    name: str, reference: Callable[..., Any], derivative: Any, doc: str, operands: str = "x"
+    name: str, reference: Callable[..., Any], derivative: Any, doc: str, operands: str = "x", *,
+    commutative: bool = False,
 ) -> ScalarOp:
     """A function of floats that the vector math library computes; `reference` is given f64 operands."""
     return scalar_op(
         name, operands, infer=floats(name), reference=in_double(reference),
         emit=lambda b, *x: b.function(name, *x), derivative=derivative, doc=doc,
+        commutative=commutative,
     )

@@ -26,6 +26,7 @@ from tcp_eqsat.lang.ops.attributes import (
     ViewAttributes,
 )
 from tcp_eqsat.lang.program import Function, Node, Program, Region, TensorData
+from tcp_eqsat.lang.quantized import parse_quantized
 from tcp_eqsat.lang.scalar import (
     ScalarExpr,
     ScalarFunction,
@@ -38,7 +39,7 @@ from tcp_eqsat.lang.scalar import (
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
 from tcp_eqsat.lang.text.names import index_order, quoted, region_labels
 from tcp_eqsat.lang.text.tokens import Source, Token
-from tcp_eqsat.lang.types import DTYPES, DType, Shape, TensorType, TupleType, Type
+from tcp_eqsat.lang.types import NAMED_DTYPES, DType, Shape, TensorType, TupleType, Type
 
 _MAX_DEPTH = 100  # of nested lists, scalar expressions and regions
 _MAX_CONSTANT = 1 << 31  # bytes
@@ -237,10 +238,24 @@ class _FunctionReader:
 
     def _dtype(self) -> DType:
         token = self.source.expect_kind("name", "a dtype")
-        if token.text not in DTYPES:
-            raise UnknownName(f"unknown dtype {token.text!r}; known are {', '.join(DTYPES)}",
+        if token.text == "quant":
+            return self._quantized()
+        if token.text not in NAMED_DTYPES:
+            raise UnknownName(f"unknown dtype {token.text!r}; known are {', '.join(NAMED_DTYPES)}",
                               self.source.location(token.offset, len(token.text)))
-        return DTYPES[token.text]
+        return NAMED_DTYPES[token.text]
+
+    def _quantized(self) -> DType:
+        """What follows `quant` in `quant(i8:f32, 0.5:3)`."""
+        source = self.source
+        first = source.expect("(")
+        while not source.at(")", "end of text"):
+            source.next()
+        last = source.expect(")")
+        try:
+            return parse_quantized(source.between(first, last))
+        except TcpError as error:
+            raise error.at(source.location(first.offset)) from None
 
     def _type(self) -> Type:
         if not self.source.at("("):
@@ -498,6 +513,13 @@ class _FunctionReader:
 
     def _number(self, dtype: DType) -> bytes:
         source = self.source
+        if dtype.is_complex:
+            source.expect("(")
+            real = self._number(dtype.part)
+            source.expect(",")
+            imag = self._number(dtype.part)
+            source.expect(")")
+            return real + imag
         token = source.next()
         place = source.location(token.offset, len(token.text))
         if dtype.name == "bool":
@@ -570,8 +592,8 @@ class _FunctionReader:
         place = source.location(token.offset, len(token.text))
         if token.text in known and not source.at("("):
             return known[token.text]
-        if token.text in DTYPES:
-            dtype = DTYPES[token.text]
+        if token.text in NAMED_DTYPES:
+            dtype = NAMED_DTYPES[token.text]
             return literal(np.frombuffer(self._number(dtype), dtype.numpy)[0], dtype)
         if find_scalar_op(token.text) is None:
             raise UnknownName(f"unknown scalar operation or name {token.text!r}", place)
