@@ -19,7 +19,7 @@ from tcp_eqsat.lang.pointful import Expr
 from tcp_eqsat.lang.procedural import Procedure
 from tcp_eqsat.lang.program import Node, Region, walk
 from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, _NotDifferentiable
-from tcp_eqsat.lang.types import Shape, TensorType, TupleType, Type, format_shape
+from tcp_eqsat.lang.types import Kind, Shape, TensorType, TupleType, Type, format_shape
 
 Vjp = Callable[[Node, Any], tuple["Node | None", ...]]
 
@@ -54,7 +54,18 @@ class _InRegions:
 IN_REGIONS: Final = _InRegions()
 
 
-Pointful = Callable[[Any, tuple[TensorType, ...], TensorType], Expr] | _Expanded | _Procedural | _InRegions
+class _TakenApart:
+    """In place of a pointful form: the operation is about complex or quantised values, which `apart` removes."""
+
+    def __repr__(self) -> str:
+        return "TAKEN_APART"
+
+
+TAKEN_APART: Final = _TakenApart()
+
+
+Pointful = (
+    Callable[[Any, tuple[TensorType, ...], TensorType], Expr] | _Expanded | _Procedural | _InRegions | _TakenApart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +78,7 @@ class Op:
     reference   (attributes, result type, *arrays) -> array (a tuple of arrays where the result type is a TupleType);
                 sizes in attributes and type are ints by then. Where the pointful form is IN_REGIONS a function comes
                 first that runs a region: (region, *arrays) -> tuple of arrays
-    pointful    (attributes, operand types, result type) -> Expr, or PROCEDURAL, or IN_REGIONS
+    pointful    (attributes, operand types, result type) -> Expr, or PROCEDURAL, IN_REGIONS, TAKEN_APART
     derivative  (node, cotangent of its result) -> cotangent of each operand (None: none), or NOT_DIFFERENTIABLE; where
                 there are several results, a tuple of cotangents, None for results that have none by their dtype.
                 IN_REGIONS: made of the derivatives of the regions, by `lang.grad`
@@ -93,6 +104,14 @@ class Op:
         if (self.procedure is None) is (self.pointful is PROCEDURAL):
             raise ValueError(f"operation {self.name} requires a procedure where its pointful form is PROCEDURAL, only")
 
+    def _check_quantized(self, operand: TensorType) -> None:
+        """Raises TypeMismatch where the operation would compute with a quantised tensor, or move axes with scales."""
+        if self.name in MOVEMENT:
+            if getattr(operand.dtype, "axis", None) is not None:
+                raise TypeMismatch(f"{self.name} requires one scale for all of {operand}: take view_as_storage of it")
+        elif self.pointful not in (TAKEN_APART, EXPANDED, IN_REGIONS):
+            raise TypeMismatch(f"{self.name} requires arithmetic, which {operand} lacks: dequantize it")
+
     def infer_type(self, operands: tuple[Type, ...], attributes: Any) -> Type:
         """The result type; raises TypeMismatch for a wrong number of operands or kind of attributes."""
         if self.arity is not None and len(operands) != self.arity:
@@ -102,6 +121,9 @@ class Op:
                 raise TypeMismatch(f"{self.name} takes no attributes, got {attributes}")
         elif not isinstance(attributes, self.attributes):
             raise TypeMismatch(f"{self.name} requires {self.attributes.__name__}, got {attributes!r}")
+        for found in operands:
+            if isinstance(found, TensorType) and found.dtype.kind is Kind.QUANTIZED:
+                self._check_quantized(found)
         result = self.infer(operands, attributes)
         for each in (result,) if isinstance(result, TensorType) else result.items:
             check_sizes(self.name, each.shape)
@@ -121,6 +143,10 @@ def check_sizes(name: str, shape: Shape) -> None:
 
 
 OPS: dict[str, Op] = {}
+MOVEMENT = frozenset((
+    "view", "reshape", "slice", "concatenate", "pad", "gather", "dynamic_slice", "dynamic_update_slice", "reverse",
+    "windows"))
+"""Operations that only move elements: of complex tensors they move both parts, of quantised ones the integers."""
 
 
 def define_op(name: str, **definition: Any) -> Op:
@@ -239,6 +265,7 @@ def substitute_sizes(value: Any, mapping: Mapping[str, Size]) -> Any:
 
 
 __all__ = [
-    "EXPANDED", "IN_REGIONS", "NOT_DIFFERENTIABLE", "OPS", "PROCEDURAL", "Op", "bind_sizes", "define_op",
+    "EXPANDED", "IN_REGIONS", "NOT_DIFFERENTIABLE", "OPS", "PROCEDURAL", "TAKEN_APART", "Op", "bind_sizes",
+    "define_op",
     "map_attribute_sizes", "map_regions", "op_named", "regions_of", "size_fields", "substitute_sizes", "tensor_types",
 ]

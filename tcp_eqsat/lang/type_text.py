@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tcp_eqsat.errors import Location, ParseError
 from tcp_eqsat.lang.dims import Dim, parse_size
+from tcp_eqsat.lang.quantized import parse_quantized
 from tcp_eqsat.lang.types import TensorType, dtype_named
 
 
@@ -19,7 +20,8 @@ def parse_type(
     head, bracket, rest = text.strip().partition("[")
     if not bracket or not rest.endswith("]"):
         raise ParseError(f"a tensor type is written like f32[b, 16], got {text.strip()!r}", where)
-    dtype = dtype_named(head.strip())
+    name = head.strip()
+    dtype = parse_quantized(name.removeprefix("quant")) if name.startswith("quant(") else dtype_named(name)
     return TensorType(dtype, tuple(parse_size(part, symbols, where) for part in split_sizes(rest[:-1])))
 
 

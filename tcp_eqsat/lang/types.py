@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     UINT = "uint"
     FLOAT = "float"
     COMPLEX = "complex"
+    QUANTIZED = "quantized"
 
 
 @dataclass(frozen=True, slots=True)

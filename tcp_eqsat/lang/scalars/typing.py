@@ -14,7 +14,8 @@ def same_dtype(name: str, allowed: Callable[[DType], bool], required: str) -> Ca
             found = ", ".join(map(str, dtypes))
             raise TypeMismatch(f"{name} requires operands of one dtype, got {found}")
         if dtypes[0].storage_only:
-            raise TypeMismatch(f"{name} requires a dtype with arithmetic, got {dtypes[0]}: convert it first")
+            step = "dequantize" if dtypes[0].kind is Kind.QUANTIZED else "convert"
+            raise TypeMismatch(f"{name} requires a dtype with arithmetic, got {dtypes[0]}: {step} it first")
         if not allowed(dtypes[0]):
             raise TypeMismatch(f"{name} requires {required}, got {dtypes[0]}")
         return dtypes[0]

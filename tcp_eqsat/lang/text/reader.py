@@ -26,7 +26,7 @@ from tcp_eqsat.lang.ops.attributes import (
     ViewAttributes,
 )
 from tcp_eqsat.lang.program import Function, Node, Program, Region, TensorData
-from tcp_eqsat.lang.quantized import parse_quantized
+from tcp_eqsat.lang.quantized import QuantizedDType, parse_quantized
 from tcp_eqsat.lang.scalar import (
     ScalarExpr,
     ScalarFunction,
@@ -409,7 +409,8 @@ class _FunctionReader:
         """A value of a field annotated with `hint`."""
         readers: dict[Any, Callable[[], Any]] = {
             int: self._integer, bool: self._truth, Size: lambda: self._size(",", "}"), Shape: self._sizes,
-            tuple[int, ...]: self._integers, DType: self._dtype, ScalarFunction: self._scalar_function,
+            tuple[int, ...]: self._integers, DType: self._dtype, QuantizedDType: self._dtype,
+            ScalarFunction: self._scalar_function,
             tuple[ScalarFunction, ...]: lambda: self._list(self._scalar_function),
         }
         return readers[hint]()

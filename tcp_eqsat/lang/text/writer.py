@@ -216,6 +216,8 @@ def _region(region: Region, indent: str) -> str:
 
 def format_number(value: Any, dtype: DType) -> str:
     """A number that reads back to the same bits."""
+    if dtype.is_complex:
+        return f"({format_number(value.real, dtype.part)}, {format_number(value.imag, dtype.part)})"
     if dtype.is_float:
         if np.isnan(value):
             return "nan"
@@ -240,7 +242,7 @@ def format_data(data: TensorData) -> str:
     Numbers have one NaN, so that others are written as base64.
     """
     array = data.array
-    as_numbers = not data.dtype.is_float or _has_usual_nans(array)
+    as_numbers = not (data.dtype.is_float or data.dtype.is_complex) or _has_usual_nans(array)
     if array.size and array.ndim and as_numbers and data.is_splat:
         return f"splat {format_number(array.reshape(-1)[0], data.dtype)}"
     if array.size <= _DENSE_LIMIT and as_numbers:
@@ -252,6 +254,8 @@ def format_data(data: TensorData) -> str:
 
 
 def _has_usual_nans(array: np.ndarray) -> bool:
+    if array.dtype.kind == "c":
+        return _has_usual_nans(array.reshape(-1).view(array.real.dtype))
     nans = array[np.isnan(array)]
     return nans.tobytes() == np.full_like(nans, np.nan).tobytes()
 

@@ -1,7 +1,8 @@
-"""Complex values taken apart: a program without complex numbers that computes the same.
+"""Complex and quantised values taken apart: a program of real numbers that computes the same.
 
-A complex tensor c64[b] becomes two tensors f32[b], its real and imaginary parts. At the border parameters and results
-are what they are in memory: f32[b, 2]. So rules, extraction and code generation see real numbers only.
+A complex tensor c64[b] becomes two tensors f32[b], its real and imaginary parts; a quantised one becomes its integers.
+At the border parameters and results are what they are in memory, c64[b] f32[b, 2]. So rules, extraction and code
+generation see plain numbers only.
 """
 
 from __future__ import annotations
@@ -14,47 +15,62 @@ import numpy as np
 
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.complex_functions import function_parts, is_complex_function
+from tcp_eqsat.lang.narrow import convert_array
+from tcp_eqsat.lang.op import MOVEMENT, regions_of
 from tcp_eqsat.lang.ops import builders
-from tcp_eqsat.lang.ops.attributes import MapAttributes
+from tcp_eqsat.lang.ops.attributes import MapAttributes, SortAttributes
 from tcp_eqsat.lang.ops.complex_views import view_as_complex, view_as_real
+from tcp_eqsat.lang.ops.quantization import view_as_quantized, view_as_storage
 from tcp_eqsat.lang.ops.structure import inline
 from tcp_eqsat.lang.program import Function, Node, Region, walk
+from tcp_eqsat.lang.quantized import QuantizedDType
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import TensorType, TupleType, Type
+from tcp_eqsat.lang.types import I32, I64, DType, Kind, TensorType, TupleType, Type
 
-Value = tuple[Node, ...]  # a real value, or real part and imaginary part
+Value = tuple[Node, ...]  # a plain value, or real part and imaginary part
 
 
 @dataclass(frozen=True)
 class Apart:
-    """A function, and the same without complex values.
+    """A function, and the same over plain numbers.
 
-    `real` has the same parameters and results in the same order; a complex one has a trailing axis of size 2 in place
-    of its dtype, which is how it lies in memory.
+    `plain` has the same parameters and results in the same order, as they lie in memory: a complex one is of floats
+    with a trailing axis of size 2, a quantised one of integers.
     """
 
     original: Function
-    real: Function
+    plain: Function
 
     def restored(self, function: Function) -> Function:
-        """A function with the parameters and results of `real`, with those of `original` again."""
-        if self.real is self.original:
+        """A function with the parameters and results of `plain`, with those of `original` again."""
+        if self.plain is self.original:
             return function
-        operands = tuple(view_as_real(x) if x.dtype.is_complex else x for x in self.original.parameters)
+        operands = tuple(map(_as_memory, self.original.parameters))
         results = inline(Region(function.parameters, function.results), operands)
         return Function(
             self.original.name, self.original.parameters,
-            tuple(view_as_complex(x) if y.dtype.is_complex else x
-                  for x, y in zip(results, self.original.results, strict=True)),
+            tuple(_of_memory(x, y.dtype) for x, y in zip(results, self.original.results, strict=True)),
             self.original.names, self.original.locations, self.original.guards)
 
 
-def take_apart(function: Function) -> Apart:
-    """The function without complex values. Composites must be expanded.
+def _as_memory(x: Node) -> Node:
+    if x.dtype.is_complex:
+        return view_as_real(x)
+    return view_as_storage(x) if isinstance(x.dtype, QuantizedDType) else x
 
-    Raises TypeMismatch for an operation that has no form on complex values.
+
+def _of_memory(x: Node, dtype: DType) -> Node:
+    if dtype.is_complex:
+        return view_as_complex(x)
+    return view_as_quantized(x, dtype) if isinstance(dtype, QuantizedDType) else x
+
+
+def take_apart(function: Function) -> Apart:
+    """The function without complex and quantised values. Composites must be expanded.
+
+    Raises TypeMismatch for an operation that has no form on them.
     """
-    if not any(map(_is_complex, function.nodes())):
+    if not any(map(_is_compound, function.nodes())):
         return Apart(function, function)
     values: dict[Node, tuple[Value, ...]] = {}
     parameters = []
@@ -64,12 +80,12 @@ def take_apart(function: Function) -> Apart:
         values[x] = (parts_of_memory(made) if x.dtype.is_complex else (made,),)
     rewrite(function, values)
     results = tuple(memory_of_parts(values[x][0]) for x in function.results)
-    real = Function(
+    plain = Function(
         function.name, tuple(parameters), results,
         {values[k][0][0]: v for k, v in function.names.items() if k in values and len(values[k][0]) == 1},
         {values[k][0][0]: v for k, v in function.locations.items() if k in values and len(values[k][0]) == 1},
         function.guards)
-    return Apart(function, real)
+    return Apart(function, plain)
 
 
 def rewrite(function: Function | Region, values: dict[Node, tuple[Value, ...]]) -> None:
@@ -82,18 +98,20 @@ def rewrite(function: Function | Region, values: dict[Node, tuple[Value, ...]]) 
             values[node] = tuple(x[0] for x in operands)
         elif node.op.name == "project":
             values[node] = (operands[0][node.attributes.index],)
-        elif not _is_complex(node) and not any(map(_is_complex, node.operands)):
+        elif not _is_compound(node) and not any(map(_is_compound, node.operands)):
             values[node] = _split(Node.make(node.op, tuple(x[0][0] for x in operands), node.attributes), node.type)
         else:
             rule = _RULES.get(node.op.name)
             if rule is None:
-                raise TypeMismatch(f"{node.op.name} has no form on complex values, got {node.type}")
+                raise TypeMismatch(f"{node.op.name} has no form on complex or quantised values, got {node.type}")
             values[node] = rule(node, [x[0] for x in operands])
 
 
 def memory_type(type_: TensorType) -> TensorType:
-    """How a tensor lies in memory: a complex one as pairs of floats."""
-    return TensorType(type_.dtype.part, (*type_.shape, 2)) if type_.dtype.is_complex else type_
+    """How a tensor lies in memory: a complex one as pairs of floats, a quantised one as integers."""
+    if type_.dtype.is_complex:
+        return TensorType(type_.dtype.part, (*type_.shape, 2))
+    return TensorType(type_.dtype.storage, type_.shape) if isinstance(type_.dtype, QuantizedDType) else type_
 
 
 def parts_of_memory(x: Node) -> Value:
@@ -117,9 +135,13 @@ def memory_of_parts(parts: Value) -> Node:
     return builders.concatenate(columns, rank)
 
 
-def _is_complex(node: Node) -> bool:
+def _is_compound(node: Node) -> bool:
+    """Whether a node gives complex or quantised values, or computes with complex ones inside."""
     items = node.type.items if isinstance(node.type, TupleType) else (node.type,)
-    if any(x.dtype.is_complex for x in items):
+    if any(x.dtype.kind in (Kind.COMPLEX, Kind.QUANTIZED) for x in items):
+        return True
+    if any(_is_compound(x) for region in regions_of(node.attributes)
+           for x in walk((*region.parameters, *region.results))):
         return True
     return isinstance(node.attributes, MapAttributes) and is_complex_function(node.attributes.function)
 
@@ -151,11 +173,9 @@ def _map(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
 
 def _partwise(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
     """Operations that move elements: the same for each part."""
-
-    def part(number: int) -> Node:
-        return Node.make(node.op, tuple(x[number] if len(x) == 2 else x[0] for x in operands), node.attributes)
-
-    return ((part(0), part(1)),)
+    return (tuple(
+        Node.make(node.op, tuple(x[number] if len(x) == 2 else x[0] for x in operands), node.attributes)
+        for number in range(max(map(len, operands)))),)
 
 
 def _reduce(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
@@ -166,13 +186,10 @@ def _reduce(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
 
 def _contract(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
     (a, b), (c, d) = operands
-    add, subtract = scalar_op_named("add"), scalar_op_named("subtract")
-
     def product(x: Node, y: Node) -> Node:
         return Node.make(node.op, (x, y), node.attributes)
 
-    return ((builders.map_scalar(subtract, product(a, c), product(b, d)),
-             builders.map_scalar(add, product(a, d), product(b, c))),)
+    return ((_map_named("subtract", product(a, c), product(b, d)), _map_named("add", product(a, d), product(b, c))),)
 
 
 def _view_as_real(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
@@ -183,10 +200,51 @@ def _view_as_complex(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]
     return (parts_of_memory(operands[0][0]),)
 
 
+def _same_memory(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
+    return (operands[0],)
+
+
+def _spread(values: tuple[float, ...] | tuple[int, ...], dtype: QuantizedDType, of: DType, x: Node) -> Node:
+    """Scales or zero points at every index of x."""
+    array = convert_array(np.asarray(values), of)
+    if dtype.axis is None:
+        return builders.broadcast_scalar(builders.constant(array.reshape(())), x.shape)
+    return builders.view(builders.constant(array), (dtype.axis,), x.shape)
+
+
+def _quantize(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
+    """round(x / scale) + zero point, clamped."""
+    ((x,),), dtype = operands, node.attributes.dtype
+    real = dtype.expressed
+    steps = _map_named("round", _map_named("divide", x, _spread(dtype.scales, dtype, real, x)))
+    stored = _map_named("add", steps, _spread(dtype.zero_points, dtype, real, x))
+    for name, bound in (("maximum", dtype.low), ("minimum", dtype.high)):
+        limit = builders.constant(convert_array(np.asarray(bound), real))
+        stored = _map_named(name, stored, builders.broadcast_scalar(limit, x.shape))
+    return ((_map_named(f"astype_{dtype.storage}", stored),),)
+
+
+def _dequantize(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
+    """(stored - zero point) * scale."""
+    ((x,),), dtype = operands, node.attributes.dtype
+    whole = I32 if dtype.storage.bits <= 16 else I64
+    difference = _map_named("subtract", _map_named(f"astype_{whole}", x), _spread(dtype.zero_points, dtype, whole, x))
+    return ((_map_named("multiply", _map_named(f"astype_{dtype.expressed}", difference),
+                        _spread(dtype.scales, dtype, dtype.expressed, x)),),)
+
+
+def _map_named(name: str, *operands: Node) -> Node:
+    return builders.map_scalar(scalar_op_named(name), *operands)
+
+
 def _functions(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
     """Operations of several operands whose functions take elements of all: each part is an operand of its own."""
-    attributes = dataclasses.replace(
-        node.attributes, functions=tuple(p for f in node.attributes.functions for p in function_parts(f)))
+    a = node.attributes
+    if isinstance(a, SortAttributes):
+        (function,) = function_parts(a.function)
+        attributes = dataclasses.replace(a, function=function)
+    else:
+        attributes = dataclasses.replace(a, functions=tuple(p for f in a.functions for p in function_parts(f)))
     return _split(Node.make(node.op, tuple(part for x in operands for part in x), attributes), node.type)
 
 
@@ -195,7 +253,7 @@ def _region(region: Region) -> Region:
     values: dict[Node, tuple[Value, ...]] = {}
     parameters: list[Node] = []
     for x in region.parameters:
-        types = [x.tensor_type] if not x.dtype.is_complex else [TensorType(x.dtype.part, x.shape)] * 2
+        types = [TensorType(x.dtype.part, x.shape)] * 2 if x.dtype.is_complex else [memory_type(x.tensor_type)]
         name = x.attributes.name
         names = [name] if len(types) == 1 else [f"{name}_real", f"{name}_imag"]
         own = tuple(builders.parameter(n, len(parameters) + i, t)
@@ -230,10 +288,12 @@ def _control(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
 
 _RULES: Mapping[str, Callable[[Node, Sequence[Value]], tuple[Value, ...]]] = {
     "constant": _constant, "iota": _iota, "map": _map, "reduce": _reduce, "contract": _contract,
-    "view_as_real": _view_as_real, "view_as_complex": _view_as_complex, "scatter": _functions,
+    "view_as_real": _view_as_real, "view_as_complex": _view_as_complex,
+    "quantize": _quantize, "dequantize": _dequantize,
+    **dict.fromkeys(("view_as_storage", "view_as_quantized"), _same_memory),
+    **dict.fromkeys(("scatter", "reduce_general", "cumulative", "sort"), _functions),
     **dict.fromkeys(("if", "case", "while", "scan"), _control),
-    **dict.fromkeys(("view", "reshape", "slice", "concatenate", "pad", "gather", "dynamic_slice",
-                     "dynamic_update_slice"), _partwise),
+    **dict.fromkeys(MOVEMENT, _partwise),
 }
 
 __all__ = ["Apart", "memory_type", "take_apart"]
