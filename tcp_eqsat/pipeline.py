@@ -1,6 +1,6 @@
 """From a program to compiled code: the only module that knows every stage.
 
-    freeze -> expand -> refine axes -> saturate -> extract -> lower -> emit -> assemble
+    freeze -> expand -> take apart -> refine axes -> saturate -> extract -> lower -> emit -> assemble
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tcp_eqsat.frontends import mlir
 from tcp_eqsat.lang import grad as gradients
 from tcp_eqsat.lang import reference as lang_reference
 from tcp_eqsat.lang import text
+from tcp_eqsat.lang.apart import take_apart
 from tcp_eqsat.lang.atoms import Refinement, refine_axes
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.dims import Symbol
@@ -186,7 +187,8 @@ def _optimize(
     cost_model = _cost_model(target)
     with watch.stage("refine"):
         frozen = freeze(function, constants)
-        refinement = refine_axes(expanded(frozen))
+        apart = take_apart(expanded(frozen))
+        refinement = refine_axes(apart.plain)
     options = _Options(granted, rules, cost_model, sizes, frozen.symbols)
     count = len(_every_region(refinement.refined))
     budget = dataclasses.replace(
@@ -194,9 +196,9 @@ def _optimize(
     if count:
         with watch.stage("regions"):
             _optimize_regions(refinement.refined, options, budget)
-    saturation, before, best = _search(refinement, options, budget, watch)
+    saturation, before, best = _search(refinement, frozen, options, budget, watch)
     report = Report.of(frozen, granted, saturation.report, before, best, watch.seconds)
-    return Optimized(_restored(refinement, best), best.plan, report, saturation)
+    return Optimized(apart.restored(refinement.restored(best.function)), best.plan, report, saturation)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,13 +214,17 @@ class _Options:
     plain: dict[Region, Body] = dataclasses.field(default_factory=dict)
 
 
-def _search(refinement: Refinement, options: _Options, budget: Budget, watch: _Stopwatch
+def _search(refinement: Refinement, seen: Function, options: _Options, budget: Budget, watch: _Stopwatch
             ) -> tuple[Saturation, Extraction, Extraction]:
-    """The e-graph of a function whose regions are optimised, its plan as it stands, and the best one."""
+    """The e-graph of a function whose regions are optimised, its plan as it stands, and the best one.
+
+    `seen` has the parameters and results as the caller sees them: of other shapes and dtypes in the same memory.
+    """
     with watch.stage("saturate"):
         saturation = saturate(refinement.refined, options.rules, options.granted, budget)
     with watch.stage("extract"):
-        types = {"parameter_types": refinement.parameter_types, "result_types": refinement.result_types}
+        types = {"parameter_types": [x.tensor_type for x in seen.parameters],
+                 "result_types": [x.tensor_type for x in seen.results]}
         before = baseline(
             refinement.refined, options.cost_model, sizes=options.sizes, symbols=options.symbols,
             body_of=options.plain.__getitem__, **types)
@@ -244,14 +250,15 @@ def _body_function(region: Region) -> Function:
     return Function("region", region.parameters, region.results)
 
 
-def _optimize_regions(function: Function, options: _Options, budget: Budget) -> None:
+def _optimize_regions(outer: Function, options: _Options, budget: Budget) -> None:
     """Finds the best plan of every region of a function, once each, within the budget each."""
-    for node in function.nodes():
+    for node in outer.nodes():
         for region in regions_of(node.attributes):
             if region not in options.bodies:
-                refinement = refine_axes(expanded(_body_function(region)))
+                function = expanded(_body_function(region))
+                refinement = refine_axes(function)
                 _optimize_regions(refinement.refined, options, budget)
-                _, before, best = _search(refinement, options, budget, _Stopwatch())
+                _, before, best = _search(refinement, function, options, budget, _Stopwatch())
                 made = refinement.restored(best.function)
                 options.bodies[region] = Body(region, Region(made.parameters, made.results), best.plan, best.cost)
                 options.plain[region] = Body(region, region, before.plan, before.cost)
@@ -270,10 +277,6 @@ def expanded(function: Function) -> Function:
     """The function with composites replaced by their bodies."""
     values = expand(function.results)
     return dataclasses.replace(function, results=tuple(values[x] for x in function.results))
-
-
-def _restored(refinement: Refinement, best: Extraction) -> Function:
-    return refinement.restored(best.function)
 
 
 # Compiling

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.program import Region, TensorData
+from tcp_eqsat.lang.quantized import QuantizedDType
 from tcp_eqsat.lang.scalar import ScalarFunction, ScalarOp
 from tcp_eqsat.lang.types import Shape, TensorType
 
@@ -28,6 +29,11 @@ class ConstantAttributes:
 class IotaAttributes:
     type: TensorType
     axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class SizeAttributes:
+    size: Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +197,31 @@ class SearchSortedAttributes:
     right: bool
 
 
+# Windows
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseAttributes:
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsAttributes:
+    """Per entry of `axes`: the size of a window, from one window to the next, from one of its elements to the next."""
+
+    axes: tuple[int, ...]
+    sizes: Shape
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapAddAttributes(WindowsAttributes):
+    """`extents` of the axes that the windows were taken along."""
+
+    extents: Shape
+
+
 # Control
 
 
@@ -239,3 +270,11 @@ class ScanAttributes:
     sequences: int
     length: Size
     reverse: bool
+
+
+# Quantisation
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationAttributes:
+    dtype: QuantizedDType
