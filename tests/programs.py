@@ -25,7 +25,7 @@ from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.dims import Dim, Size, equal, evaluate, exact_divide, less_equal, symbol, symbols_of
 from tcp_eqsat.lang.float_format import float_limits
 from tcp_eqsat.lang.narrow import convert_array
-from tcp_eqsat.lang.op import OPS, PROCEDURAL, regions_of
+from tcp_eqsat.lang.op import OPS, PROCEDURAL, map_attribute_sizes, regions_of
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import (
     CaseAttributes,
@@ -798,12 +798,13 @@ def node_symbols(node: Node) -> set:
     """The symbols of a node's types and attributes, regions included."""
     types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
     found = set(symbols_of(*(n for t in types for n in t.shape)))
-    for region in regions_of(node.attributes):
-        for x in walk(region.results):
-            found |= node_symbols(x)
-    for name in ("extents", "shape", "starts", "limits", "low", "high", "sizes"):
-        found |= set(symbols_of(*getattr(node.attributes, name, ())))
-    return found | set(symbols_of(getattr(node.attributes, "length", 0)))
+
+    def collect(size: Size) -> Size:
+        found.update(symbols_of(size))
+        return size
+
+    map_attribute_sizes(node.attributes, collect)
+    return found
 
 
 def programs(max_size: int = 8, **options: object) -> st.SearchStrategy[Sample]:

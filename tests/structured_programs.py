@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from programs import ELEMENTS, Maker, count, sampler, scalar_function, signatures
+from programs import ELEMENTS, SYMBOLS, Maker, count, sampler, scalar_function, signatures
 
 from tcp_eqsat.lang.dims import Size, equal, less_equal
 from tcp_eqsat.lang.op import OPS
@@ -13,14 +13,19 @@ from tcp_eqsat.lang.ops.attributes import (
     CumulativeAttributes,
     DynamicSliceAttributes,
     GatherAttributes,
+    OverlapAddAttributes,
     ReduceGeneralAttributes,
+    ReverseAttributes,
     ScatterAttributes,
     SearchSortedAttributes,
+    SizeAttributes,
     SortAttributes,
     WindowAxes,
+    WindowsAttributes,
 )
 from tcp_eqsat.lang.ops.index_builders import adding, renumbered, replacing
 from tcp_eqsat.lang.ops.order_builders import ascending, descending
+from tcp_eqsat.lang.ops.windows import window_count
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import SCALAR_OPS, ScalarFunction, function_of
 from tcp_eqsat.lang.types import BOOL, DTYPES, F32, DType, Shape, TensorType
@@ -224,3 +229,54 @@ def _search_sorted(maker: Maker) -> Node:
     wanted = computed(maker)
     return Node.make(OPS["search_sorted"], (maker.tensor(wanted.dtype, maker.shape(1)), wanted),
                      SearchSortedAttributes(maker.chance(0.5)))
+
+
+# Windows
+
+
+@sampler("size")
+def _size(maker: Maker) -> Node:
+    size = maker.size() if maker.symbolic else 3
+    if maker.symbolic and isinstance(size, int):
+        size = SYMBOLS["s"] * size + 1
+    return Node.make(OPS["size"], (), SizeAttributes(size))
+
+
+@sampler("reverse")
+def _reverse(maker: Maker) -> Node:
+    x = maker.tensor()
+    axes = tuple(a for a in range(len(x.shape)) if maker.chance(0.6))
+    return Node.make(OPS["reverse"], (x,), ReverseAttributes(axes))
+
+
+def windows_along(maker: Maker, shape: Shape) -> tuple[WindowsAttributes, Shape]:
+    """Windows of a shape, and the shape of all of them."""
+    axes = tuple(a for a in range(len(shape)) if maker.chance(0.6))[: maker.max_rank - len(shape)]
+    sizes: list[Size] = []
+    strides, dilations = [], []
+    counts = list(shape)
+    for axis in axes:
+        sizes.append(maker.random.choice((1, 2, 3, *(n for n in (shape[axis],) if less_equal(1, n) is True))))
+        strides.append(maker.random.choice((1, 1, 2, 3)))
+        dilations.append(maker.random.choice((1, 1, 2)))
+        counts[axis] = window_count(shape[axis], sizes[-1], strides[-1], dilations[-1])
+        if count((*counts, *sizes)) > ELEMENTS:
+            sizes[-1] = 1
+            counts[axis] = window_count(shape[axis], 1, strides[-1], dilations[-1])
+    return WindowsAttributes(axes, tuple(sizes), tuple(strides), tuple(dilations)), (*counts, *sizes)
+
+
+@sampler("windows")
+def _windows(maker: Maker) -> Node:
+    x = maker.tensor()
+    return Node.make(OPS["windows"], (x,), windows_along(maker, x.shape)[0])
+
+
+@sampler("overlap_add")
+def _overlap_add(maker: Maker) -> Node:
+    shape = computed(maker).shape
+    a, whole = windows_along(maker, shape)
+    allowed = [d for d in maker.dtypes if d is not BOOL and not d.storage_only] or [F32]
+    x = maker.tensor(maker.random.choice(allowed), whole)
+    return Node.make(OPS["overlap_add"], (x,), OverlapAddAttributes(
+        a.axes, a.sizes, a.strides, a.dilations, tuple(shape[axis] for axis in a.axes)))

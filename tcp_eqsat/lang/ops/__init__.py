@@ -10,12 +10,14 @@ from tcp_eqsat.lang.ops import (
     indexing,
     movement,
     ordering,
+    quantization,
     reduction,
     source,
     structure,
+    windows,
 )
 
 __all__ = [
     "accumulation", "complex_views", "contraction", "control", "elementwise", "indexing", "movement", "ordering",
-    "reduction", "scalars", "source", "structure",
+    "quantization", "reduction", "scalars", "source", "structure", "windows",
 ]

@@ -9,10 +9,10 @@ import numpy as np
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.op import NOT_DIFFERENTIABLE, define_op
-from tcp_eqsat.lang.ops.attributes import ConstantAttributes, IotaAttributes, ParameterAttributes
-from tcp_eqsat.lang.pointful import Expr, Literal, Operand, Position, axis_index
+from tcp_eqsat.lang.ops.attributes import ConstantAttributes, IotaAttributes, ParameterAttributes, SizeAttributes
+from tcp_eqsat.lang.pointful import Affine, Expr, Literal, Operand, Position, axis_index
 from tcp_eqsat.lang.scalar import literal
-from tcp_eqsat.lang.types import Kind, TensorType, Type, numbers
+from tcp_eqsat.lang.types import I64, Kind, TensorType, Type, numbers
 
 
 def _no_reference(attributes: ParameterAttributes, result: TensorType) -> np.ndarray:
@@ -67,4 +67,12 @@ iota_op = define_op(
     pointful=lambda attributes, operands, result: Position(axis_index(attributes.axis), result.dtype),
     derivative=NOT_DIFFERENTIABLE,
     doc="The index along one axis, converted to the dtype (integers wrap, floats round).",
+)
+
+size_op = define_op(
+    "size", arity=0, attributes=SizeAttributes, infer=lambda operands, attributes: TensorType(I64, ()),
+    reference=lambda attributes, result: np.int64(attributes.size),
+    pointful=lambda attributes, operands, result: Position(Affine((), attributes.size), I64),
+    derivative=NOT_DIFFERENTIABLE,
+    doc="A size as a number, an i64 of rank 0.",
 )
