@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from tcp_eqsat.errors import TcpError
     from tcp_eqsat.frontends import array_api as numpy
     from tcp_eqsat.frontends import neural as nn
+    from tcp_eqsat.frontends.control import call, cond, fori_loop, scan, switch, while_loop
     from tcp_eqsat.frontends.tracing import spec, trace
     from tcp_eqsat.jit import jit
     from tcp_eqsat.lang.budget import Budget
     from tcp_eqsat.lang.program import Function, Program
-    from tcp_eqsat.pipeline import compile, grad, optimize, parse, read, reference, vjp, write
+    from tcp_eqsat.pipeline import compile, grad, jvp, optimize, parse, read, reference, vjp, vmap, write
 
 __version__ = "0.1.0"
 
@@ -32,16 +33,24 @@ _HOME = {
     "Function": "tcp_eqsat.lang.program",
     "Program": "tcp_eqsat.lang.program",
     "TcpError": "tcp_eqsat.errors",
+    "call": "tcp_eqsat.frontends.control",
     "compile": "tcp_eqsat.pipeline",
+    "cond": "tcp_eqsat.frontends.control",
+    "fori_loop": "tcp_eqsat.frontends.control",
     "grad": "tcp_eqsat.pipeline",
     "jit": "tcp_eqsat.jit",
+    "jvp": "tcp_eqsat.pipeline",
     "optimize": "tcp_eqsat.pipeline",
     "parse": "tcp_eqsat.pipeline",
     "read": "tcp_eqsat.pipeline",
     "reference": "tcp_eqsat.pipeline",
+    "scan": "tcp_eqsat.frontends.control",
     "spec": "tcp_eqsat.frontends.tracing",
+    "switch": "tcp_eqsat.frontends.control",
     "trace": "tcp_eqsat.frontends.tracing",
     "vjp": "tcp_eqsat.pipeline",
+    "vmap": "tcp_eqsat.pipeline",
+    "while_loop": "tcp_eqsat.frontends.control",
     "write": "tcp_eqsat.pipeline",
 }
 _MODULES = {
@@ -51,8 +60,9 @@ _MODULES = {
     "rules": "tcp_eqsat.rules",
 }
 __all__ = [
-    "Budget", "Function", "Program", "TcpError", "compile", "grad", "jit", "nn", "numpy", "optimize", "parse", "read",
-    "reference", "rules", "spec", "trace", "vjp", "write",
+    "Budget", "Function", "Program", "TcpError", "call", "compile", "cond", "fori_loop", "grad", "jit", "jvp", "nn",
+    "numpy", "optimize", "parse", "read", "reference", "rules", "scan", "spec", "switch", "trace", "vjp", "vmap",
+    "while_loop", "write",
 ]
 
 

@@ -22,13 +22,16 @@ from tcp_eqsat.codegen.target import host_target, is_ptx, ptx_target
 from tcp_eqsat.egraph import Saturation, saturate
 from tcp_eqsat.errors import ArgumentError, ParseError, UnknownName
 from tcp_eqsat.extract import Body, Extraction, MachineModel, baseline, extract, load_cost_model
-from tcp_eqsat.frontends import mlir
+from tcp_eqsat.frontends import mlir, transforms
 from tcp_eqsat.lang import grad as gradients
+from tcp_eqsat.lang import jvp as directions
 from tcp_eqsat.lang import reference as lang_reference
 from tcp_eqsat.lang import text
+from tcp_eqsat.lang import vmap as batches
 from tcp_eqsat.lang.apart import take_apart
 from tcp_eqsat.lang.atoms import Refinement, refine_axes
 from tcp_eqsat.lang.budget import Budget
+from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.dims import Symbol
 from tcp_eqsat.lang.op import regions_of
 from tcp_eqsat.lang.ops.structure import expand
@@ -79,17 +82,77 @@ def reference(program: Program | Function, entry: str | None = None) -> Callable
     return lang_reference.reference(_function(program, entry))
 
 
-def grad(program: Program | Function, wrt: str | Sequence[str] | None = None, *, entry: str | None = None,
-         cotangents: bool = False) -> Program:
-    """The program of a function's gradients; see `lang.grad.grad` for its arguments, results and errors."""
+# Derivatives and batches, of programs and of Python functions of traced tensors
+
+Wrt = str | Sequence[str] | None
+Transformed = Callable[..., Any]
+
+
+@overload
+def grad(program: Program | Function, wrt: Wrt = None, *, entry: str | None = None,
+         cotangents: bool = False) -> Program: ...
+@overload
+def grad(program: Callable[..., Any], wrt: transforms.Wrt = None) -> Transformed: ...
+def grad(program: Any, wrt: Any = None, *, entry: str | None = None, cotangents: bool = False) -> Any:
+    """The gradients of a function of one floating-point result of rank 0.
+
+    Of a program: a program, see `lang.grad.grad`. Of a Python function of traced tensors: a function again, see
+    `frontends.transforms.grad`.
+    """
+    if _is_python(program):
+        return transforms.grad(program, wrt)
     made = gradients.grad(_function(program, entry), wrt, cotangents=cotangents)
     return Program({made.name: made})
 
 
-def vjp(program: Program | Function, wrt: str | Sequence[str] | None = None, *, entry: str | None = None) -> Program:
-    """The program of a function's results and gradients; see `lang.grad.vjp` for its arguments, results and errors."""
+@overload
+def vjp(program: Program | Function, wrt: Wrt = None, *, entry: str | None = None) -> Program: ...
+@overload
+def vjp(program: Callable[..., Any], wrt: transforms.Wrt = None) -> Transformed: ...
+def vjp(program: Any, wrt: Any = None, *, entry: str | None = None) -> Any:
+    """A function's results and its gradients under cotangents of the results.
+
+    Of a program: a program, see `lang.grad.vjp`. Of a Python function: a function, see `frontends.transforms.vjp`.
+    """
+    if _is_python(program):
+        return transforms.vjp(program, wrt)
     made = gradients.vjp(_function(program, entry), wrt)
     return Program({made.name: made})
+
+
+@overload
+def jvp(program: Program | Function, wrt: Wrt = None, *, entry: str | None = None) -> Program: ...
+@overload
+def jvp(program: Callable[..., Any]) -> Transformed: ...
+def jvp(program: Any, wrt: Any = None, *, entry: str | None = None) -> Any:
+    """A function's results and their derivatives in a direction.
+
+    Of a program: a program, see `lang.jvp.jvp`. Of a Python function: a function, see `frontends.transforms.jvp`.
+    """
+    if _is_python(program):
+        return transforms.jvp(program)
+    made = directions.jvp(_function(program, entry), wrt)
+    return Program({made.name: made})
+
+
+@overload
+def vmap(program: Program | Function, in_axes: batches.Axes = 0, out_axes: batches.Axes = 0, *, size: Size | str = "n",
+         entry: str | None = None) -> Program: ...
+@overload
+def vmap(program: Callable[..., Any], in_axes: batches.Axes = 0, out_axes: int | None = 0) -> Transformed: ...
+def vmap(program: Any, in_axes: Any = 0, out_axes: Any = 0, *, size: Size | str = "n", entry: str | None = None) -> Any:
+    """A function on batches of its arguments.
+
+    Of a program: a program, see `lang.vmap.vmap`. Of a Python function: a function, see `frontends.transforms.vmap`.
+    """
+    if _is_python(program):
+        return transforms.vmap(program, in_axes, out_axes)
+    made = batches.vmap(_function(program, entry), in_axes, out_axes, size)
+    return Program({made.name: made})
+
+
+def _is_python(program: Any) -> bool:
+    return callable(program) and not isinstance(program, (Program, Function))
 
 
 def _function(program: Program | Function, entry: str | None) -> Function:

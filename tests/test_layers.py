@@ -45,6 +45,7 @@ LANG = (
     {"ops"},
     {"grad_control"},
     {"reference", "plan_reference", "grad", "text", "atoms", "specialise"},
+    {"batching"},
     {"jvp", "vmap"},
 )
 """The layers within `lang`, from the bottom."""

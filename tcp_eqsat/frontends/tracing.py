@@ -11,7 +11,8 @@ from tcp_eqsat.errors import ArgumentError, ParseError, TypeMismatch
 from tcp_eqsat.frontends.traced import Traced, lift
 from tcp_eqsat.lang.dims import INT64_MAX, LARGEST, Dim, symbol
 from tcp_eqsat.lang.ops import builders
-from tcp_eqsat.lang.program import Function, Node, Program
+from tcp_eqsat.lang.ops.attributes import ParameterAttributes
+from tcp_eqsat.lang.program import Function, Node, Program, walk
 from tcp_eqsat.lang.type_text import parse_type
 from tcp_eqsat.lang.types import TensorType
 
@@ -99,9 +100,20 @@ def trace(function: Callable[..., Any], *specs: Spec | str | TensorType, name: s
     returned = function(*map(Traced, parameters))
     results: tuple[Node, ...] = (
         tuple(map(_result, returned)) if isinstance(returned, (tuple, list)) else (_result(returned),))
+    _check_closed(parameters, results)
     title: str = name or getattr(function, "__name__", None) or "main"
     title = title if title.isidentifier() else "main"
     return Program({title: Function(title, parameters, results, dict(zip(parameters, names, strict=True)))})
+
+
+def _check_closed(parameters: tuple[Node, ...], results: tuple[Node, ...]) -> None:
+    """Raises TypeMismatch where a value of the body of a loop or branch has left it."""
+    foreign = next((x for x in walk(results) if isinstance(x.attributes, ParameterAttributes) and x not in parameters),
+                   None)
+    if foreign is not None:
+        raise TypeMismatch(
+            f"a value of type {foreign.type} belongs to the body of a loop, of a transformed function or of another "
+            "trace: return it from there to use it outside")
 
 
 def _result(value: Any) -> Node:

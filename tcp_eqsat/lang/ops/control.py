@@ -9,10 +9,10 @@ import numpy as np
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
 from tcp_eqsat.lang.dims import Size, equal
-from tcp_eqsat.lang.op import IN_REGIONS, check_sizes, define_op, tensor_types
+from tcp_eqsat.lang.op import IN_REGIONS, Op, check_sizes, define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import CaseAttributes, IfAttributes, ScanAttributes, WhileAttributes
 from tcp_eqsat.lang.ops.builders import results_of
-from tcp_eqsat.lang.ops.regions import check_parameters, close_bodies, same_type, trace_body, type_of_results
+from tcp_eqsat.lang.ops.regions import Body, check_parameters, close_bodies, same_type, trace_body, type_of_results
 from tcp_eqsat.lang.program import Node, Region
 from tcp_eqsat.lang.types import BOOL, I32, TensorType, TupleType, Type, numbers
 
@@ -198,14 +198,19 @@ def if_(predicate: Node, then: Nodes, otherwise: Nodes) -> tuple[Node, ...]:
     What a function makes runs in its branch only; what it takes from around it is captured. Raises TypeMismatch where
     the results have different types.
     """
-    regions, captures = close_bodies([trace_body(f, (), keep=True) for f in (then, otherwise)], ())
-    return results_of(Node.make(if_op, (predicate, *captures), IfAttributes(regions)))
+    return branches(if_op, predicate, [trace_body(f, (), keep=True) for f in (then, otherwise)])
 
 
-def case(index: Node, branches: Sequence[Nodes]) -> tuple[Node, ...]:
-    """The results of branch `index` (i32[]), of the last one where it is out of range; else as `if_`."""
-    regions, captures = close_bodies([trace_body(f, (), keep=True) for f in branches], ())
-    return results_of(Node.make(case_op, (index, *captures), CaseAttributes(regions)))
+def case(index: Node, functions: Sequence[Nodes]) -> tuple[Node, ...]:
+    """The results of function `index` (i32[]), of the last one where it is out of range; else as `if_`."""
+    return branches(case_op, index, [trace_body(f, (), keep=True) for f in functions])
+
+
+def branches(op: Op, selector: Node, bodies: Sequence[Body]) -> tuple[Node, ...]:
+    """The results of an `if` or `case` of bodies without parameters."""
+    regions, captures = close_bodies(bodies, ())
+    kind = IfAttributes if op is if_op else CaseAttributes
+    return results_of(Node.make(op, (selector, *captures), kind(regions)))
 
 
 def while_(condition: Callable[..., Node], body: Nodes, state: Sequence[Node], bound: Size | None = None
