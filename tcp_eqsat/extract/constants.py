@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from tcp_eqsat.egraph.view import EGraphView, ENode
-from tcp_eqsat.lang.dims import product
-from tcp_eqsat.lang.op import IN_REGIONS
+from tcp_eqsat.lang.dims import Size, product
+from tcp_eqsat.lang.op import IN_REGIONS, map_attribute_sizes
 from tcp_eqsat.lang.ops.elementwise import map_op
 from tcp_eqsat.lang.ops.movement import reshape_op, slice_op, view_op
-from tcp_eqsat.lang.ops.source import constant_op, iota_op, parameter_op
+from tcp_eqsat.lang.ops.source import constant_op, iota_op, parameter_op, size_op
+from tcp_eqsat.lang.ops.windows import reverse_op, windows_op
 from tcp_eqsat.lang.program import Node, TensorData
 from tcp_eqsat.lang.reference import evaluate_nodes
 from tcp_eqsat.lang.scalar import ScalarLiteral, literal
@@ -22,7 +24,7 @@ GROWTH = 2
 ALWAYS = 4096
 """... and this many bytes more."""
 
-_INDEXED = (view_op, slice_op, iota_op)
+_INDEXED = (view_op, slice_op, reverse_op, windows_op, iota_op)
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,12 @@ def _literal(view: EGraphView, found: int, node: ENode, literals: dict[int, Scal
     if node.op is constant_op:
         data = node.attributes.data
         return literal(data.array.reshape(-1)[0], dtype) if data.is_splat else None
+    if node.op is size_op and type(node.attributes.size) is int:
+        return literal(node.attributes.size, dtype)
     operands = [literals.get(x) for x in node.operands]
     if not operands or any(x is None for x in operands):
         return None
-    if node.op in (view_op, slice_op, reshape_op):
+    if node.op in (view_op, slice_op, reshape_op, reverse_op):
         return operands[0]
     if node.op is map_op:
         arrays = [np.asarray(x.value) for x in operands if x is not None]
@@ -113,12 +117,25 @@ def _source(view: EGraphView, found: int, node: ENode, sources: dict[int, int], 
         return own.dtype.bytes
     if node.op.expand is not None or node.op.pointful is IN_REGIONS:  # which may run for long
         return None
-    if not all(_static(view.types[x]) for x in (found, *node.operands)):
+    if not all(_static(view.types[x]) for x in (found, *node.operands)) or not all(
+            type(size) is int for size in attribute_sizes(node.attributes)):
         return None
     if node.op is constant_op:
         return _bytes(own)
     source = sum(sources[x] for x in set(node.operands))
     return source if node.op in _INDEXED or _bytes(own) <= GROWTH * source + ALWAYS else None
+
+
+def attribute_sizes(attributes: Any) -> list[Size]:
+    """Every size in the attributes of an operation."""
+    sizes: list[Size] = []
+
+    def collect(size: Size) -> Size:
+        sizes.append(size)
+        return size
+
+    map_attribute_sizes(attributes, collect)
+    return sizes
 
 
 def _tensor(found: Type) -> TensorType:

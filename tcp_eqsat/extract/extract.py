@@ -131,7 +131,10 @@ def baseline(
     start = time.perf_counter()
     bindings = representative_sizes((*function.symbols, *symbols), sizes)
     terms = compile_terms(program_view(function), cost_model, bindings, body_of)
-    partition = Partition(separate(terms, [next(iter(found), -1) for found in terms.terms]))
+    for found, usable in enumerate(terms.terms):
+        if not usable:
+            raise VerificationError(f"{function.name}: nothing computes {terms.view.classes[found][0].op.name}")
+    partition = Partition(separate(terms, [next(iter(found)) for found in terms.terms]))
     cost = partition.total()
     if cost == INFEASIBLE:
         raise VerificationError(f"{function.name} can't be computed by kernels: {partition.obstacle()}")

@@ -10,14 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tcp_eqsat.egraph.view import ENode
+from tcp_eqsat.extract.constants import attribute_sizes
 from tcp_eqsat.extract.partition import Partition
 from tcp_eqsat.extract.selection import Selection
 from tcp_eqsat.extract.terms import ABSORBED, GIVEN, WRITTEN, Form
-from tcp_eqsat.lang.dims import Size, Symbol, symbols_of
-from tcp_eqsat.lang.op import map_attribute_sizes
+from tcp_eqsat.lang.dims import Symbol, symbols_of
 from tcp_eqsat.lang.ops.elementwise import map_name, map_op
 from tcp_eqsat.lang.plan import Buffer, Control, Definition, Kernel, Plan, Port, Role, Routine, Step, verify_plan
 from tcp_eqsat.lang.pointful import Affine, Expr, Literal, Operand, Position, axis_index, rewrite_leaves
@@ -331,18 +330,6 @@ class _KernelWriter:
         assert self._is_read(base), "a reshape reads memory"
         alias = self.plan.alias(self.plan.memory(base), self.terms.types[found])
         return Operand(number(alias), at, self.terms.types[found].dtype)
-
-
-def attribute_sizes(attributes: Any) -> list[Size]:
-    """Every size in the attributes of an operation."""
-    sizes: list[Size] = []
-
-    def collect(size: Size) -> Size:
-        sizes.append(size)
-        return size
-
-    map_attribute_sizes(attributes, collect)
-    return sizes
 
 
 def _operation(node: ENode) -> str:

@@ -10,12 +10,14 @@ import dataclasses
 import enum
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from tcp_eqsat.egraph.view import EGraphView, ENode
 from tcp_eqsat.extract.bodies import Body, BodyOf, control_work
 from tcp_eqsat.extract.constants import ALWAYS, Constants, find_constants
 from tcp_eqsat.extract.cost import CostModel
+from tcp_eqsat.extract.known import Known
 from tcp_eqsat.extract.procedures import procedure_work
 from tcp_eqsat.lang.dims import Size, value
 from tcp_eqsat.lang.op import IN_REGIONS, regions_of
@@ -23,8 +25,9 @@ from tcp_eqsat.lang.ops.contraction import contract_op
 from tcp_eqsat.lang.ops.elementwise import map_op
 from tcp_eqsat.lang.ops.movement import concatenate_op, pad_op, reshape_op, slice_op, view_op
 from tcp_eqsat.lang.ops.reduction import reduce_op
-from tcp_eqsat.lang.ops.source import constant_op, iota_op, parameter_op
+from tcp_eqsat.lang.ops.source import constant_op, iota_op, parameter_op, size_op
 from tcp_eqsat.lang.ops.structure import project_op
+from tcp_eqsat.lang.ops.windows import reverse_op, windows_op
 from tcp_eqsat.lang.procedural import Procedure
 from tcp_eqsat.lang.scalar import ScalarApply, ScalarFunction, scalar_op_named
 from tcp_eqsat.lang.types import BOOL, TensorType, TupleType, Type
@@ -109,6 +112,7 @@ class Terms:
     leaf_bytes   memory of all parameters and constants that the input program has
     value_bytes  memory of the largest other value that it has: about how much is touched between a write and a read
     model        prices
+    known        what has been found out about kernels of these classes
     """
 
     view: EGraphView
@@ -120,6 +124,7 @@ class Terms:
     leaf_bytes: float
     value_bytes: float
     model: CostModel
+    known: Known[Any] = field(default_factory=Known, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -202,11 +207,11 @@ class _Compiler:
             return self._of(Form.JOIN, node, (identity,) * len(node.operands))
         if node.op is pad_op:
             return self._of(Form.JOIN, node, (identity, ()))
-        if node.op is slice_op:
+        if node.op in (slice_op, reverse_op, windows_op):
             return self._of(Form.SLICE, node, (identity,))
         if node.op is reshape_op:
             return dataclasses.replace(self._of(Form.RESHAPE, node, (identity,)), reshapes=True)
-        if node.op is iota_op:
+        if node.op in (iota_op, size_op):
             return self._of(Form.RAMP, node, ())
         if node.op is project_op:
             return self._of(Form.PROJECT, node, (identity,))
