@@ -34,39 +34,48 @@ class Evaluation:
 
     cost     microseconds; infinite if the kernel can't exist, and then `reason` says why
     reads    the stored classes it needs
-    visited  every class the walk came to: the kernel changes only when one of them does
+    visited  every class the walk came to, in order: the kernel changes only when one of them does
     """
 
     cost: float
     reads: frozenset[int]
-    visited: frozenset[int]
+    visited: tuple[int, ...]
     facts: KernelFacts | None = None
     reason: str = ""
 
 
 def evaluate_kernel(selection: Selection, outputs: tuple[int, ...]) -> Evaluation:
     """The kernel that stores `outputs`, the first of which names it; or the step that is no kernel."""
+    known, choice, stored = selection.terms.known, selection.choice, selection.stored
+    found: Evaluation | None = known.find(outputs, choice, stored)
+    if found is None:
+        found = _evaluate(selection, outputs)
+        known.add(outputs, found.visited, choice, stored, found)
+    return found
+
+
+def _evaluate(selection: Selection, outputs: tuple[int, ...]) -> Evaluation:
     if selection.form(outputs[0]) in STEPS:
         return _evaluate_step(selection, outputs)
     walk = _Walk(selection, outputs)
     try:
         walk.run()
     except _Illegal as reason:
-        return Evaluation(INFEASIBLE, frozenset(), frozenset(walk.visited), None, str(reason))
+        return Evaluation(INFEASIBLE, frozenset(), tuple(walk.visited), None, str(reason))
     facts = walk.facts()
-    return Evaluation(selection.terms.model.kernel(facts), frozenset(walk.reads), frozenset(walk.visited), facts)
+    return Evaluation(selection.terms.model.kernel(facts), frozenset(walk.reads), tuple(walk.visited), facts)
 
 
 def _evaluate_step(selection: Selection, outputs: tuple[int, ...]) -> Evaluation:
     """A routine or control flow: what it reads must be in memory under any axes, or a number, which gets memory."""
     terms, (found, *guests) = selection.terms, outputs
     term = selection.term(found)
-    visited, reads = {*outputs}, set()
+    visited, reads = dict.fromkeys(outputs), set()
     loads: list[Access] = []
     reason = "a routine stores another value" if guests else ""
     for operand in term.operands:
         *passed, base = selection.memory_under(operand)
-        visited.update((*passed, base))
+        visited |= dict.fromkeys((*passed, base))
         form = selection.form(base)
         if form not in GIVEN and not selection.in_memory(base):
             reason = f"an operand of {term.node.op.name} is not in memory"
@@ -76,9 +85,9 @@ def _evaluate_step(selection: Selection, outputs: tuple[int, ...]) -> Evaluation
         footprint = terms.leaf_bytes if form is Form.BUFFER else terms.value_bytes
         loads.append(Access(terms.elements[base] * terms.types[base].dtype.bytes, footprint))
     if reason:
-        return Evaluation(INFEASIBLE, frozenset(), frozenset(visited), None, reason)
+        return Evaluation(INFEASIBLE, frozenset(), tuple(visited), None, reason)
     facts = KernelFacts(tuple(loads), tuple(Access(size, terms.value_bytes) for size in term.writes), term.work)
-    return Evaluation(terms.model.kernel(facts), frozenset(reads), frozenset(visited), facts)
+    return Evaluation(terms.model.kernel(facts), frozenset(reads), tuple(visited), facts)
 
 
 class _Illegal(Exception):
@@ -108,7 +117,7 @@ class _Walk:
         self.shape = self.terms.types[outputs[0]].shape
         self.rank = len(self.shape)
         self.loops = list(self.terms.shapes[outputs[0]])
-        self.visited: set[int] = set()
+        self.visited: dict[int, None] = {}
         self.reads: set[int] = set()
         self.loads: dict[int, tuple[int, dict[Map, bool]]] = {}
         self.scalar = 0.0
@@ -140,7 +149,7 @@ class _Walk:
         if key in self._seen:
             return
         self._seen.add(key)
-        self.visited.add(found)
+        self.visited[found] = None
         selection = self.selection
         term = selection.terms.terms[found][selection.choice[found]]
         form = term.form
@@ -195,7 +204,7 @@ class _Walk:
             if current in passed or current in self._open:
                 raise _Illegal("a value depends on itself")
             passed.add(current)
-            self.visited.add(current)
+            self.visited[current] = None
             inner = selection.term(current)
             if inner.form is Form.LITERAL:
                 return
