@@ -38,6 +38,9 @@ class DType:
     bits: int
     storage_only: bool = False
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @property
     def numpy(self) -> np.dtype:
         """The NumPy dtype of the same values, in native byte order."""
