@@ -271,7 +271,7 @@ class LLVMBuilder(LLVMMemory):
             return self._to_small(x, dtype)
         if dtype.bits < 8 and not source.is_float:
             low = self.bitwise_and(self.convert(x, U8), self.constant((1 << dtype.bits) - 1, U8))
-            return LLVMValue(low.text, dtype, low.lanes, x.literal)
+            return LLVMValue(low.text, dtype, low.lanes)
         if dtype is BOOL:
             return self.compare("not_equal", x, self.constant(0, source))
         if source.is_float and dtype.is_float:

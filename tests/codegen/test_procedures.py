@@ -193,5 +193,5 @@ def test_programs_without_procedures_have_no_such_text() -> None:
 
 def test_no_form_on_gpus() -> None:
     x = builders.parameter("x", 0, TensorType(F32, (B,)))
-    with pytest.raises(TargetError, match="sort has no form on .*, which runs kernels only, no procedures"):
+    with pytest.raises(TargetError, match=r"sort has no form on .*, which runs kernels only, no procedures"):
         tcp.compile(Function("f", (x,), (ordered(x),)), target="ptx")
