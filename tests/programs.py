@@ -593,9 +593,9 @@ def _while(maker: Maker) -> Node:
 def _scan(maker: Maker) -> Node:
     length: Size = maker.random.choice((0, 1, 2, 5, SYMBOLS["b"], SYMBOLS["k"]) if maker.symbolic else (0, 1, 2, 5))
     carries = _some(maker, (0, 1, 1, 2))
+    shapes = [maker.shape(maker.random.choice((0, 1, 2))) for _ in range(maker.random.choice((0, 1, 2)))]
     sequences = [maker.leaf(TensorType(maker.dtype(), (length, *shape)))
-                 for shape in (maker.shape(maker.random.choice((0, 1, 2))) for _ in range(maker.random.choice((0, 1, 2))))
-                 if count((*shape, LONGEST)) <= ELEMENTS]
+                 for shape in shapes if count((*shape, LONGEST)) <= ELEMENTS]
     captures = _some(maker, (0, 0, 1))
     slices = [TensorType(x.dtype, x.shape[1:]) for x in sequences]
     parameters = _parameters(
@@ -673,7 +673,7 @@ def _note_rough(maker: Maker, root: Node) -> bool:
 
 
 def _note_rough_control(maker: Maker, node: Node) -> bool | None:
-    """Whether a node with regions has a rough result, or None where something discontinuous is applied to a rough value.
+    """Whether a node with regions has a rough result; None where something discontinuous is applied to a rough value.
 
     What is rough in one step of a loop may make everything rough in the next.
     """

@@ -1,7 +1,7 @@
 """Control flow over traced tensors: tcp.cond, tcp.switch, tcp.while_loop, tcp.scan, tcp.fori_loop, tcp.call.
 
-States, carries and results are tensors, or tuples, lists and dicts of them. Functions may use traced tensors from around
-them. They are called once, when the program is built.
+States, carries and results are tensors, or tuples, lists and dicts of them. Functions may use traced tensors from
+around them. They are called once, when the program is built.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from tcp_eqsat.errors import ArgumentError, ShapeMismatch, TypeMismatch
 from tcp_eqsat.frontends.traced import Operand, Traced, agree, as_size, elementwise, is_number, lift
 from tcp_eqsat.frontends.trees import Tree, check_form, flatten, unflatten
 from tcp_eqsat.lang import specialise
-from tcp_eqsat.lang.dims import Dim, Size, equal, less_equal, maximum
+from tcp_eqsat.lang.dims import Dim, Size, less_equal, maximum
+from tcp_eqsat.lang.op import Op
 from tcp_eqsat.lang.ops import builders, control
 from tcp_eqsat.lang.ops.regions import trace_body
 from tcp_eqsat.lang.program import Function, Node, Program
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import I32, I64, TensorType
+from tcp_eqsat.lang.types import I32, I64
 
 
 def _traced(tree: Tree, nodes: Sequence[Node]) -> Any:
@@ -68,7 +69,8 @@ def switch(index: Operand, branches: Sequence[Callable[..., Any]], *operands: An
     return _choose("switch", control.case_op, node, functions, operands)
 
 
-def _choose(what: str, op: Any, selector: Node, functions: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+def _choose(what: str, op: Op, selector: Node, functions: Sequence[Callable[..., Any]], operands: Sequence[Any]
+            ) -> Any:
     found: list[tuple[list[Any], Tree]] = []
 
     def results(function: Callable[..., Any]) -> Callable[[], Sequence[Node]]:
@@ -101,8 +103,13 @@ def _with_one_dtype(nodes: Sequence[Node], values: Sequence[Any]) -> list[Node]:
     for x in nodes:
         for a, b in zip(x.shape, tensor.shape, strict=False):
             agree(a, b)
-    return [builders.scalar_constant(value, tensor.dtype) if is_number(value) else x
-            for x, value in zip(nodes, values, strict=True)]
+    return [lift_like(value, tensor) if is_number(value) else x for x, value in zip(nodes, values, strict=True)]
+
+
+def lift_like(value: Any, like: Node) -> Node:
+    """A tensor, or a number in the dtype of another one where it fits."""
+    fits = is_number(value) and not (isinstance(value, float) and not like.dtype.is_differentiable)
+    return builders.scalar_constant(value, like.dtype) if fits else lift(value)
 
 
 # Loops
@@ -140,8 +147,7 @@ def _state(what: str, tree: Tree, before: Sequence[Node], value: Any) -> list[No
     """The nodes of the next state, whose form must be that of the last; numbers take its dtypes."""
     leaves, found = flatten(value)
     check_form(f"the body of {what}", tree, found)
-    after = [builders.scalar_constant(x, old.dtype) if is_number(x) and not (isinstance(x, float) and not old.dtype.is_float)
-             else lift(x) for x, old in zip(leaves, before, strict=True)]
+    after = [lift_like(x, old) for x, old in zip(leaves, before, strict=True)]
     for old, new in zip(before, after, strict=True):
         for a, b in zip(old.shape, new.shape, strict=False):
             agree(a, b)

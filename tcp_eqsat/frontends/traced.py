@@ -88,8 +88,8 @@ class Traced:
 
     def __bool__(self) -> bool:
         raise TypeMismatch(
-            "a traced tensor has no truth value: use tcp.cond(condition, f, g) or where(condition, x, y) instead of if, "
-            "tcp.while_loop or tcp.fori_loop instead of while, & | ~ instead of and or not")
+            "a traced tensor has no truth value: use tcp.cond(condition, f, g) or where(condition, x, y) instead of "
+            "if, tcp.while_loop or tcp.fori_loop instead of while, & | ~ instead of and or not")
 
     def __iter__(self) -> Any:
         if not self.ndim or not isinstance(self.shape[0], int):

@@ -175,7 +175,8 @@ def jvp(function: Callable[..., Any]) -> Callable[[Sequence[Any], Sequence[Any]]
             check_form(f"tangent {position}", closed.trees[position], form)
             own = _targets(closed, [position])
             leaves += own
-            moves += [_like(f"tangent {position}", value, closed.arguments[i]) for i, value in zip(own, values, strict=True)]
+            moves += [_like(f"tangent {position}", value, closed.arguments[i])
+                      for i, value in zip(own, values, strict=True)]
         made = directions.jvp(closed.function, _names(closed, leaves))
         found = closed.run(made, *moves)
         count = len(closed.function.results)

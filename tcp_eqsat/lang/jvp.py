@@ -93,7 +93,8 @@ def push_forward(results: Iterable[Node], directions: Mapping[Node, Node | None]
         else:
             values[node], tangents[node] = items[0], moved[0]
     changed = {x: values[y] for x, y in expanded.items() if y in values and values[y] is not y}
-    return Pushed(tuple(values[x] for x in roots) if changed else results, tuple(tangents.get(x) for x in roots), changed)
+    made = tuple(values[x] for x in roots) if changed else results
+    return Pushed(made, tuple(tangents.get(x) for x in roots), changed)
 
 
 def _push_node(node: Node, tangents: Tangents) -> tuple[tuple[Node, ...], Tangents]:
@@ -187,7 +188,7 @@ def _scalar_part(expr: ScalarApply, number: int, tangent: ScalarExpr, arguments:
     linear = derivative(seed, *own)[number]
     transposed = None if linear is None else scalar_vjp(ScalarFunction(signature, linear))[0]
     return None if transposed is None else transposed.applied(
-        {0: tangent, **{i: x for i, x in enumerate(arguments, 2)}})
+        {0: tangent} | dict(enumerate(arguments, 2)))
 
 
 # Regions

@@ -86,7 +86,8 @@ def call(function: Function, *operands: Node) -> tuple[Node, ...]:
     mapping: dict[str, Size] = {}
     for x, operand in zip(function.parameters, operands, strict=True):
         if x.dtype != operand.dtype or len(x.shape) != len(operand.shape):
-            raise TypeMismatch(f"argument {x.attributes.name!r} of {function.name} must be {x.type}, got {operand.type}")
+            raise TypeMismatch(
+                f"argument {x.attributes.name!r} of {function.name} must be {x.type}, got {operand.type}")
         for required, found in zip(x.shape, operand.shape, strict=True):
             for each in symbols_of(required):
                 if required is symbol_dim(each) and each.name not in mapping:
@@ -101,7 +102,8 @@ def call(function: Function, *operands: Node) -> tuple[Node, ...]:
             raise ShapeMismatch(f"{function.name} requires {guard.left} == {guard.right}, which is not provable here")
     for x, operand in zip(made.parameters, operands, strict=True):
         if not same_type(x.type, operand.type):
-            raise ShapeMismatch(f"argument {x.attributes.name!r} of {function.name} must be {x.type}, got {operand.type}")
+            raise ShapeMismatch(
+                f"argument {x.attributes.name!r} of {function.name} must be {x.type}, got {operand.type}")
     return builders.results_of(builders.composite(function.name, Region(made.parameters, made.results), *operands))
 
 

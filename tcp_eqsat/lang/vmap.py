@@ -138,7 +138,8 @@ class _Batched:
 
     def run(self, operands: Sequence[Node], size: Size, spread_results: Sequence[bool]) -> tuple[Node, ...]:
         """The results on operands, with a batch axis where wished."""
-        results = tuple(spread(x, size) if wide else x.node for x, wide in zip(self.results, spread_results, strict=True))
+        results = tuple(
+            spread(x, size) if wide else x.node for x, wide in zip(self.results, spread_results, strict=True))
         return inline(Region(self.parameters, results), tuple(operands))
 
 
@@ -171,7 +172,8 @@ def _branches(node: Node, operands: Sequence[Value], size: Size) -> Sequence[Val
     return [Value(x, True) for x in chosen]
 
 
-def _runner(region: _Batched, operands: Sequence[Node], size: Size, wide: Sequence[bool]) -> Callable[[], Sequence[Node]]:
+def _runner(region: _Batched, operands: Sequence[Node], size: Size, wide: Sequence[bool]
+            ) -> Callable[[], Sequence[Node]]:
     return lambda: region.run(operands, size, wide)
 
 
@@ -229,7 +231,7 @@ def _while(node: Node, operands: Sequence[Value], size: Size) -> Sequence[Value]
             return (holds(after), *after)
 
         anything = scalar_op_named("bitwise_or")
-        _, *found = while_(lambda running, *now: reduce_axes(anything, running, (0,)), masked, (holds(state), *state))
+        found = while_(lambda running, *now: reduce_axes(anything, running, (0,)), masked, (holds(state), *state))[1:]
     return [Value(x, is_wide) for x, is_wide in zip(found, wide, strict=False)]
 
 

@@ -422,7 +422,7 @@ def test_builders_leave_out_what_does_nothing():
 
 X, Y, V = x_of("f32[2, 3]"), x_of("f32[3, 2]", "y", 1), x_of("f32[]", "v", 2)
 N, S = x_of("i32[2, 3]", "i", 3), x_of("f32[b, 3]", "s", 4)
-P, I = x_of("bool[]", "p"), x_of("i32[]", "i")
+P, NUMBER = x_of("bool[]", "p"), x_of("i32[]", "i")
 X0, Y0 = x_of("f32[2, 3]", "x0"), x_of("f32[3, 2]", "y0")
 NARROW = builders.map_scalar(scalar_op_named("astype_i32"), X0)
 NOTHING = Region((), (builders.scalar_constant(0, F32),))
@@ -503,8 +503,8 @@ REFUSED: list[tuple[str, tuple[Node, ...], object, type[TcpError], str]] = [
     ("if", (P, X), IfAttributes((Region((X0,), (Y,)), Region((X0,), (X0,)))), TypeMismatch,
      "branch 0 of if requires a closed body, which reads parameter y"),
     ("case", (P,), CaseAttributes((NOTHING,)), TypeMismatch, "case requires i32[] as operand 0, got bool[]"),
-    ("case", (I,), CaseAttributes(()), TypeMismatch, "case requires at least 1 branch, got 0"),
-    ("case", (I,), CaseAttributes((Region((), ()),)), TypeMismatch, "branch 0 of case requires a result"),
+    ("case", (NUMBER,), CaseAttributes(()), TypeMismatch, "case requires at least 1 branch, got 0"),
+    ("case", (NUMBER,), CaseAttributes((Region((), ()),)), TypeMismatch, "branch 0 of case requires a result"),
     ("while", (X,), WhileAttributes(Region((X0,), (X0,)), Region((X0,), (X0,)), 1), TypeMismatch,
      "while requires a condition that gives bool[], got (f32[2, 3])"),
     ("while", (X,), WhileAttributes(ALWAYS, Region((X0,), (NARROW,)), 1), TypeMismatch,

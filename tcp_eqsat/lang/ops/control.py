@@ -120,7 +120,8 @@ def _check_kept(name: str, what: str, before: tuple[TensorType, ...], after: tup
         raise TypeMismatch(f"{name} requires a body that gives {len(before)} values of {what}, got {len(after)}")
     for number, (required, found) in enumerate(zip(before, after, strict=True)):
         if not same_type(required, found):
-            raise TypeMismatch(f"{name} requires a body that keeps the type of {what} {number}, {required}, got {found}")
+            raise TypeMismatch(
+                f"{name} requires a body that keeps the type of {what} {number}, {required}, got {found}")
 
 
 def _while_reference(run: Run, attributes: WhileAttributes, result: Type, *operands: np.ndarray) -> np.ndarray | Arrays:

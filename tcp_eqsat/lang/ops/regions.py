@@ -45,7 +45,8 @@ def check_region(what: str, region: Region) -> None:
     for node in walk(region.results):
         if isinstance(node.attributes, ParameterAttributes) and node not in own:
             raise TypeMismatch(
-                f"{what} requires a closed body, which reads parameter {node.attributes.name} of the function around it")
+                f"{what} requires a closed body, which reads parameter {node.attributes.name} of the function around "
+                "it")
     if len({x.attributes.name for x in region.parameters}) != len(region.parameters):
         raise TypeMismatch(f"{what} requires parameters of different names")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tcp_eqsat.lang.op import region_fields
 from tcp_eqsat.lang.ops.attributes import IfAttributes
 
-_BRANCHES = {IfAttributes: ("then", "else")}
+_BRANCHES: dict[type, tuple[str, ...]] = {IfAttributes: ("then", "else")}
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 _LETTERS = "ijklmnopqrst"
 
