@@ -33,6 +33,14 @@ class Emit(enum.StrEnum):
     PTX = "ptx"
 
 
+class TestMode(enum.StrEnum):
+    """How `test` runs."""
+
+    REFERENCE = "reference"
+    COMPILED = "compiled"
+    BOTH = "both"
+
+
 File = Annotated[Path, typer.Argument(help="A program: .tcp text or MLIR.", show_default=False)]
 Entry = Annotated[str | None, typer.Option("--entry", help="The function (default: main, or the first).")]
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="A size, as b=32; may be repeated.")]
@@ -265,6 +273,42 @@ def _show_report(report: Any) -> None:
     console.print(f"[bold]{escape(signature)}[/bold]")
     for line in lines:
         console.print(escape(line))
+
+
+@app.command("test")
+def run_tests(
+    paths: Annotated[list[Path], typer.Argument(help="MLIR files, or directories of them.", show_default=False)],
+    mode: Annotated[TestMode, typer.Option(help="The NumPy reference, machine code, or both.")] = TestMode.REFERENCE,
+    pattern: Annotated[str | None, typer.Option("-k", help="Only tests whose name or file contains this.")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="How many run at a time.")] = 2,
+    as_json: Json = False, debug: Debug = False,
+) -> None:
+    """Run programs that state what they expect of their own values (`check.expect_eq` and its like)."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    from tcp_eqsat.conformance import Mode, Outcome, Verdict, find_files
+    from tcp_eqsat.conformance_workers import run_files
+
+    files = find_files(paths)
+    outcomes: list[Outcome] = []
+    with console.status("") as status:
+        def progress(done: int) -> None:
+            failed = sum(each.verdict is Verdict.FAILED for each in outcomes)
+            status.update(f"{done} of {len(files)} files, {len(outcomes)} tests, {failed} failed")
+
+        for outcome in run_files(files, Mode(mode.value), pattern, processes, progress):
+            outcomes.append(outcome)
+            if outcome.verdict is not Verdict.PASSED and not as_json:
+                console.print(escape(str(outcome)))
+    count = {verdict: sum(each.verdict is verdict for each in outcomes) for verdict in Verdict}
+    if as_json:
+        _print_json({"schema": 1, **{verdict.value: count[verdict] for verdict in Verdict}, "tests": [
+            {"file": o.file, "name": o.name, "verdict": o.verdict.value, "message": o.message} for o in outcomes]})
+    else:
+        skipped = f", {count[Verdict.SKIPPED]} skipped" if count[Verdict.SKIPPED] else ""
+        console.print(f"{count[Verdict.PASSED]} passed, {count[Verdict.FAILED]} failed{skipped}")
+    if count[Verdict.FAILED]:
+        raise typer.Exit(1)
 
 
 # Rules

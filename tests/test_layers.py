@@ -29,7 +29,10 @@ MAY_IMPORT = {
 }
 """What each part may import beside itself. `pipeline` and what stands around it may import everything."""
 
-TOP = {"__init__", "pipeline", "report", "compare", "timing", "jit", "run", "demo", "cli"}
+TOP = {
+    "__init__", "pipeline", "report", "compare", "agreement", "conformance", "conformance_workers", "timing", "jit", "run",
+    "demo", "cli",
+}
 
 LANG = (
     {"intervals", "monomials"},

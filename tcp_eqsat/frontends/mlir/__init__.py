@@ -1,5 +1,4 @@
-"""MLIR text as programs of our language: the dialects `xla_hlo`, `shape` and `flow`, functions old
-and new.
+"""MLIR text as programs of our language: StableHLO, CHLO, the TCP dialect and what stands around them.
 
 Text becomes tokens (`lexer`), a syntax tree (`parser`, `forms`, `types`, `literals`), and then
 nodes (`lower` and the tables of the dialects). `writer` goes the other way.
@@ -10,12 +9,11 @@ from __future__ import annotations
 import os
 
 from tcp_eqsat.errors import ArgumentError, ParseError
-from tcp_eqsat.frontends.mlir.forms import FORMS
 from tcp_eqsat.frontends.mlir.lexer import Source
-from tcp_eqsat.frontends.mlir.lower import lower_program
-from tcp_eqsat.frontends.mlir.parser import Parser
+from tcp_eqsat.frontends.mlir.lower import lower_functions, unique_names
+from tcp_eqsat.frontends.mlir.modules import parse_module
 from tcp_eqsat.frontends.mlir.writer import write
-from tcp_eqsat.lang.program import Program
+from tcp_eqsat.lang.program import Function, Program
 
 __all__ = ["parse", "read", "write"]
 
@@ -25,13 +23,22 @@ def parse(text: str, file: str = "<text>") -> Program:
 
     Each `?` becomes a symbol; sizes that must agree become one, and the symbols are called b,
     s, d2, d3, ... in order of appearance. Variables that the text loads are parameters after
-    the arguments.
+    the arguments. Private functions that others call are part of these.
 
-    Raises ParseError, UnknownName, TypeMismatch, ShapeMismatch or VerificationError, with line
-    and column.
+    Lines `// -----` separate modules; of functions of one name in several modules, the later
+    ones are called name.2, name.3, ...
+
+    Raises ParseError, UnknownName, TypeMismatch, ShapeMismatch, VerificationError or LimitError,
+    with line and column.
     """
     source = Source(text, file)
-    return lower_program(Parser(source, FORMS).module(), source)
+    functions: list[Function] = []
+    for part in source.parts():
+        module = parse_module(part)
+        functions += lower_functions(module.operations, part, module.resources)
+    if not functions:
+        raise ParseError("the text has no function", source.location(0))
+    return Program({function.name: function for function in unique_names(functions)})
 
 
 def read(path: str | os.PathLike[str]) -> Program:

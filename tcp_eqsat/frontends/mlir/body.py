@@ -16,8 +16,9 @@ from tcp_eqsat.errors import (
 )
 from tcp_eqsat.frontends.mlir.dialects import DIALECTS
 from tcp_eqsat.frontends.mlir.lexer import Source
-from tcp_eqsat.frontends.mlir.scope import Content, Scope, format_content
+from tcp_eqsat.frontends.mlir.scope import Content, Extents, Scope, format_content
 from tcp_eqsat.frontends.mlir.site import Lowering, Site, counted, format_stated
+from tcp_eqsat.frontends.mlir.symbolic import SYMBOLIC
 from tcp_eqsat.frontends.mlir.tree import Block, Reference, Region, SyntaxOp, SyntaxType
 from tcp_eqsat.lang.program import Node
 
@@ -32,11 +33,11 @@ def place(op: SyntaxOp, source: Source) -> Location:
 
 
 def run_region(scope: Scope, region: Region, arguments: tuple[Content, ...]) -> tuple[Content, ...]:
-    """The results of a region of one block on arguments, in a scope of its own."""
+    """The results of a region of one block on arguments, in a scope for it alone."""
     where = scope.source.location(region.offset)
     if len(region.blocks) != 1:
         raise VerificationError(f"a region of one block is required, got {len(region.blocks)}", where)
-    return run_block(scope.inner(where), region.blocks[0], arguments, where)
+    return run_block(scope, region.blocks[0], arguments, where)
 
 
 def run_block(scope: Scope, block: Block, arguments: tuple[Content, ...], where: Location) -> tuple[Content, ...]:
@@ -52,6 +53,7 @@ def run_block(scope: Scope, block: Block, arguments: tuple[Content, ...], where:
                 scope.location_of(argument.name),
             )
         scope.define(argument.name, content)
+        scope.context.has_sizes_as_values |= not isinstance(content, Node)
         record(scope, content, argument.name.name, scope.location_of(argument.name))
     if not block.operations or block.operations[-1].name not in RETURNS:
         raise VerificationError("a region requires a return as its last operation", where)
@@ -70,7 +72,7 @@ def lower_operation(scope: Scope, op: SyntaxOp) -> None:
     scope.context.count(where)
     try:
         _check_operands(site)
-        contents = lowering(site)
+        contents = (_symbolic(site) if scope.context.has_sizes_as_values else None) or lowering(site)
         contents = contents if isinstance(contents, tuple) else (contents,)
         _check_results(site, contents)
     except TcpError as error:
@@ -82,6 +84,16 @@ def lower_operation(scope: Scope, op: SyntaxOp) -> None:
     for reference, content in zip(op.results, contents, strict=False):  # or none is named
         scope.define(reference, content)
         record(scope, content, reference.name, where)
+        if not isinstance(content, Node):
+            scope.context.has_sizes_as_values = True
+
+
+def _symbolic(site: Site) -> Content | None:
+    """The result where the operation is one of integers that are known as sizes."""
+    evaluate = SYMBOLIC.get(site.op.name.rpartition(".")[2])
+    if evaluate is None or not any(isinstance(site.content(n), Extents) for n in range(len(site.op.operands))):
+        return None
+    return evaluate(site)
 
 
 def record(scope: Scope, content: Content, name: str, where: Location) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcp_eqsat.frontends.mlir.calls import CALLS
+from tcp_eqsat.frontends.mlir.expectations import CHECK, PROBES
 from tcp_eqsat.frontends.mlir.flow import FLOW
 from tcp_eqsat.frontends.mlir.hlo import CHLO, HLO
+from tcp_eqsat.frontends.mlir.hlo_parallel import INTERPRETER
 from tcp_eqsat.frontends.mlir.shape_dialect import SHAPE, UNNAMED
 from tcp_eqsat.frontends.mlir.site import Lowering
 
 DIALECTS: Mapping[str, Mapping[str, Lowering]] = {
     "": {**UNNAMED, **CALLS},
+    "check": CHECK,
     "chlo": CHLO,
     "flow": FLOW,
     "func": CALLS,
+    "interpreter": {**INTERPRETER, **PROBES},
     "mhlo": HLO,
     "shape": SHAPE,
     "stablehlo": HLO,

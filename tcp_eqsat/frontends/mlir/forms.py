@@ -16,11 +16,8 @@ from tcp_eqsat.frontends.mlir.form_steps import (
     in_parentheses,
     keyword_attributes,
     module,
-    named,
     operand_type,
-    operand_types,
     operands,
-    pairwise_types,
     result_type,
     sequence,
     signature,
@@ -40,7 +37,6 @@ from tcp_eqsat.frontends.mlir.forms_hlo import (
 )
 from tcp_eqsat.frontends.mlir.parser import Draft, Form, Parser
 from tcp_eqsat.frontends.mlir.tree import ElementType, Number, OpaqueType
-
 
 # The TCP dialect
 

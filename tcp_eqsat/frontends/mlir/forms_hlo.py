@@ -123,7 +123,7 @@ _WINDOW = named(
 
 
 def _window(parser: Parser) -> dict[str, Attribute]:
-    """`{stride = [2, 2], pad = [[1, 1], [0, 0]], lhs_dilate = [1, 1], rhs_dilate = [1, 1], reverse = [false, true]}`."""
+    """`{stride = [2], pad = [[1, 1]], lhs_dilate = [1], rhs_dilate = [1], reverse = [false]}`."""
     draft = Draft()
     parser.expect("{", "before the parts of a window")
     _WINDOW(parser, draft)

@@ -1,33 +1,16 @@
-"""Operations of XLA's dialects that make or move elements: constants, broadcasts, reshapes, slices."""
+"""Operations of XLA's dialects that move elements: broadcasts, reshapes, slices, padding."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tcp_eqsat.errors import ParseError, ShapeMismatch, TypeMismatch
-from tcp_eqsat.frontends.mlir.literals import decode
+from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
 from tcp_eqsat.frontends.mlir.scope import tensor_parts
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
-from tcp_eqsat.frontends.mlir.tree import Dense
 from tcp_eqsat.lang.dims import Size, exact_divide, product
-from tcp_eqsat.lang.ops import builders
-from tcp_eqsat.lang.ops.builders import broadcast_in_dim, broadcast_scalar
+from tcp_eqsat.lang.ops import builders, window_builders
+from tcp_eqsat.lang.ops.builders import broadcast_in_dim
 from tcp_eqsat.lang.program import Node
-
-
-def _constant(site: Site) -> Node:
-    literal = site.attribute("value")
-    if not isinstance(literal, Dense):
-        raise ParseError(f"{site.name} requires a dense literal", site.where)
-    value = builders.constant(decode(literal, site.scope.source))
-    shape = tuple(size for size in literal.type.shape if size is not None)
-    return value if value.shape == shape else broadcast_scalar(value, shape)
-
-
-def _iota(site: Site) -> Node:
-    site.require_operands(0)
-    dtype, _ = site.stated()
-    return builders.iota(dtype, site.result_shape(), site.integer("iota_dimension"))
 
 
 def _broadcast(site: Site) -> Node:
@@ -116,54 +99,85 @@ def _concatenate(site: Site) -> Node:
 
 
 def _pad(site: Site) -> Node:
-    """Negative amounts cut; interior padding goes by a view with an inner axis."""
     x, value = site.tensors(2)
     low, high = site.integers("edge_padding_low"), site.integers("edge_padding_high")
-    rank = len(x.shape)
-    interior = site.integers("interior_padding", (0,) * rank)
-    if not len(low) == len(high) == len(interior) == rank:
-        raise TypeMismatch(f"{site.name} requires amounts for each axis of {x.type}")
-    if any(amount < 0 for amount in interior):
-        raise TypeMismatch(
-            f"{site.name} requires interior padding of at least 0, got {list(interior)}"
-        )
-    for axis, amount in enumerate(interior):
-        if amount:
-            x = _pad_interior(site, x, value, axis, amount)
-    x = builders.pad(x, value, tuple(max(0, n) for n in low), tuple(max(0, n) for n in high))
-    starts = tuple(max(0, -n) for n in low)
-    limits = tuple(size - max(0, -n) for size, n in zip(x.shape, high, strict=True))
-    return builders.slice_(x, starts, limits)
+    return _padded(x, value, low, high, site.integers("interior_padding", (0,) * len(x.shape)))
 
 
-def _pad_interior(site: Site, x: Node, value: Node, axis: int, amount: int) -> Node:
-    """`amount` times the value between neighbours along `axis`."""
-    size = x.shape[axis]
-    if not isinstance(size, int):
-        raise ShapeMismatch(
-            f"{site.name} requires a known size where it pads between elements, got {x.type} axis {axis}"
-        )
-    if size < 2:
-        return x
-    before, after = x.shape[:axis], x.shape[axis + 1 :]
-    split = builders.reshape(x, (*before, size, 1, *after))
-    zeros = (0,) * len(split.shape)
-    high = (*zeros[: axis + 1], amount, *zeros[axis + 2 :])
-    whole = builders.reshape(
-        builders.pad(split, value, zeros, high), (*before, size * (amount + 1), *after)
-    )
-    limits = (*before, size * (amount + 1) - amount, *after)
-    return builders.slice_(whole, (0,) * len(x.shape), limits)
+def _padded(x: Node, value: Node, low: tuple[Size, ...], high: tuple[Size, ...], interior: tuple[Size, ...]) -> Node:
+    between = [n for n in interior if isinstance(n, int)]
+    if len(between) != len(interior):
+        raise ShapeMismatch(f"pad requires numbers as interior padding, got {list(map(str, interior))}")
+    return window_builders.pad_general(x, value, low, high, between)
+
+
+def _reverse(site: Site) -> Node:
+    (x,) = site.tensors(1)
+    axes = site.integers("dimensions")
+    if len(set(axes)) != len(axes) or not all(0 <= axis < len(x.shape) for axis in axes):
+        raise TypeMismatch(f"{site.name} requires distinct axes of {x.type}, got {list(axes)}")
+    return window_builders.reverse(x, axes)
+
+
+# Shapes that are operands
+
+
+def shape_operand(site: Site, position: int) -> tuple[Size, ...]:
+    """The shape that an operand holds, which is known when the program is read, or else stated."""
+    stated = site.stated()[1]
+    content = site.content(position)
+    if isinstance(content, Node) and None not in stated and content.shape == (len(stated),):
+        return tuple(size for size in stated if size is not None)
+    return site.known(position)
+
+
+def _dynamic_reshape(site: Site) -> Node:
+    site.require_operands(2)
+    return builders.reshape(site.tensor(0), shape_operand(site, 1))
+
+
+def _dynamic_broadcast_in_dim(site: Site) -> Node:
+    site.require_operands(2)
+    return broadcast_along(site, shape_operand(site, 1))
+
+
+def _real_dynamic_slice(site: Site) -> Node:
+    site.require_operands(4)
+    starts, limits, strides = (site.known(n) for n in (1, 2, 3))
+    steps = tuple(n for n in strides if isinstance(n, int))
+    if len(steps) != len(strides):
+        raise ShapeMismatch(f"{site.name} requires numbers as strides, got {list(map(str, strides))}")
+    return builders.slice_(site.tensor(0), starts, limits, steps)
+
+
+def _dynamic_pad(site: Site) -> Node:
+    site.require_operands(5)
+    return _padded(site.tensor(0), site.tensor(1), *(site.known(n) for n in (2, 3, 4)))
+
+
+def _set_dimension_size(site: Site) -> Node:
+    """The first elements along an axis."""
+    site.require_operands(2)
+    x, axis = site.tensor(0), site.integer("dimension")
+    sizes = site.known(1)
+    if not 0 <= axis < len(x.shape) or len(sizes) != 1:
+        raise TypeMismatch(f"{site.name} requires an axis of {x.type} and one size, got {axis} and {len(sizes)}")
+    limits = tuple(sizes[0] if a == axis else size for a, size in enumerate(x.shape))
+    return builders.slice_(x, (0,) * len(limits), limits)
 
 
 STRUCTURE: Mapping[str, Lowering] = {
     "broadcast": _broadcast,
     "broadcast_in_dim": _broadcast_in_dim,
     "concatenate": _concatenate,
-    "constant": _constant,
-    "iota": _iota,
+    "dynamic_broadcast_in_dim": _dynamic_broadcast_in_dim,
+    "dynamic_pad": _dynamic_pad,
+    "dynamic_reshape": _dynamic_reshape,
     "pad": _pad,
+    "real_dynamic_slice": _real_dynamic_slice,
     "reshape": _reshape,
+    "reverse": _reverse,
+    "set_dimension_size": _set_dimension_size,
     "slice": _slice,
     "transpose": _transpose,
 }

@@ -15,11 +15,9 @@ _MOST_ELEMENTS = 4096
 
 def known_array(x: Node) -> np.ndarray | None:
     """The value of a small node that depends on no parameter, else None."""
-    nodes = 0
-    for node in walk((x,)):
-        nodes += 1
+    for number, node in enumerate(walk((x,))):
         type_ = node.type
-        if node.op.name == "parameter" or nodes > _MOST_NODES or not isinstance(type_, TensorType):
+        if node.op.name == "parameter" or number > _MOST_NODES or not isinstance(type_, TensorType):
             return None
         count = 1
         for size in type_.shape:

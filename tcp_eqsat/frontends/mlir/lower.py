@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tcp_eqsat.errors import (
@@ -44,7 +44,7 @@ from tcp_eqsat.frontends.mlir.tree import (
     TupleText,
 )
 from tcp_eqsat.lang.dims import symbols_of
-from tcp_eqsat.lang.program import Function, Node, Program
+from tcp_eqsat.lang.program import Function, Program
 from tcp_eqsat.lang.types import BOOL, TensorType
 
 _MOST_PASSES = 16
@@ -53,14 +53,10 @@ _MOST_MODULES = 1000
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A function with what it expects of itself.
-
-    skipped   what it needs that one process does not have; empty where it can be run
-    """
+    """A function with what it expects of itself, and the offsets of the functions it calls."""
 
     function: Function
     expectations: tuple[Expectation, ...]
-    skipped: tuple[str, ...]
     called: frozenset[int]
 
 
@@ -69,18 +65,18 @@ def lower_program(
 ) -> Program:
     """The functions of a text that have bodies. Those that are private and called by others are
     part of these. Raises TcpError children placed in `source`."""
-    functions = {lowered.function.name: lowered.function for _, lowered in lower_functions(operations, source, resources)}
+    functions = lower_functions(operations, source, resources)
     if not functions:
         raise ParseError("the text has no function", source.location(0))
-    return Program(functions)
+    return Program({function.name: function for function in functions})
 
 
 def lower_functions(
     operations: tuple[SyntaxOp, ...], source: Source, resources: Mapping[str, Dense] | None = None
-) -> Iterator[tuple[SyntaxOp, Lowered]]:
-    """The functions of a text, in order, each when it is asked for."""
+) -> list[Function]:
+    """The functions of a text, in order; of several of one name in different modules the later ones are
+    called name.2, name.3, ..."""
     found = list(find_functions(operations, source))
-    taken: dict[str, int] = {}
     called: set[int] = set()
     private = [each for each in found if _is_private(each[1])]
     results: dict[int, Lowered] = {}
@@ -90,15 +86,18 @@ def lower_functions(
         lowered = lower_function(op, table, source, resources or {})
         called |= lowered.called
         results[op.offset] = lowered
-    for _, op in found:
-        if op.offset in results:
-            lowered = results[op.offset]
-            name = lowered.function.name
-            taken[name] = taken.get(name, 0) + 1
-            if taken[name] > 1:
-                unique = dataclasses.replace(lowered.function, name=f"{name}.{taken[name]}")
-                lowered = dataclasses.replace(lowered, function=unique)
-            yield op, lowered
+    return unique_names(results[op.offset].function for _, op in found if op.offset in results)
+
+
+def unique_names(functions: Iterable[Function]) -> list[Function]:
+    """The functions, of which later ones of a known name get a number after it."""
+    count: dict[str, int] = {}
+    unique: list[Function] = []
+    for function in functions:
+        number = count[function.name] = count.get(function.name, 0) + 1
+        name = function.name if number == 1 else f"{function.name}.{number}"
+        unique.append(function if number == 1 else dataclasses.replace(function, name=name))
+    return unique
 
 
 def _is_private(op: SyntaxOp) -> bool:
@@ -124,7 +123,7 @@ def find_functions(operations: tuple[SyntaxOp, ...], source: Source) -> Iterator
                     for block in region.blocks:
                         pending.append((block.operations, table))
             elif op.name in FUNCTIONS:
-                name = _symbol_name(op, source)
+                name = symbol_name(op, source)
                 if op.regions and op.regions[0].blocks:
                     if name in functions:
                         raise VerificationError(f"function {name!r} is defined twice", place(op, source))
@@ -138,7 +137,8 @@ def find_functions(operations: tuple[SyntaxOp, ...], source: Source) -> Iterator
     return iter(sorted(found, key=lambda each: each[1].offset))
 
 
-def _symbol_name(op: SyntaxOp, source: Source) -> str:
+def symbol_name(op: SyntaxOp, source: Source) -> str:
+    """Raises VerificationError where a function has no name."""
     symbol = op.attributes.get("sym_name")
     if not isinstance(symbol, Symbol | str):
         raise VerificationError("a function requires sym_name and function_type", place(op, source))
@@ -175,7 +175,7 @@ def lower_function(
 def _run(op: SyntaxOp, scope: Scope) -> Lowered:
     """One pass over a function."""
     source, context = scope.source, scope.context
-    name, type_ = _symbol_name(op, source), function_type(op, source)
+    name, type_ = symbol_name(op, source), function_type(op, source)
     block = function_block(op, source)
     contents = tuple(_argument(scope, argument) for argument in block.arguments)
     returned = run_block(scope, block, contents, source.location(op.regions[0].offset))
@@ -195,7 +195,7 @@ def _run(op: SyntaxOp, scope: Scope) -> Lowered:
     )
     if not scope.sizes.version:
         _check_sizes(function, context.expectations)
-    return Lowered(function, tuple(context.expectations), tuple(dict.fromkeys(context.skipped)), frozenset(context.called))
+    return Lowered(function, tuple(context.expectations), frozenset(context.called))
 
 
 def function_block(op: SyntaxOp, source: Source) -> Block:

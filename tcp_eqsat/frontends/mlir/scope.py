@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tcp_eqsat.errors import LimitError, Location, TypeMismatch, UnknownName, VerificationError
+from tcp_eqsat.errors import LimitError, Location, TcpError, TypeMismatch, UnknownName, VerificationError
 from tcp_eqsat.frontends.mlir.elements import ELEMENT_DTYPES
 from tcp_eqsat.frontends.mlir.lexer import Source
 from tcp_eqsat.frontends.mlir.sizes import Sizes
@@ -29,6 +29,14 @@ from tcp_eqsat.lang.types import DType, TensorType
 
 MOST_LEVELS = 48
 _MOST_OPERATIONS = 250_000
+class SeveralProcesses(TcpError):
+    """An operation that means something between several processes only."""
+
+
+class Uninstrumented(TcpError):
+    """An operation that asks for what is seen of a program while it runs."""
+
+
 MODULES = frozenset({"module", "builtin.module"})
 FUNCTIONS = frozenset({"func", "func.func"})
 
@@ -53,6 +61,18 @@ class Extents:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """The truth value of a comparison of sizes: EQ, NE, LT, LE, GT or GE."""
+
+    direction: str
+    left: Size
+    right: Size
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.direction} {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """What orders effects, of which there are none."""
 
@@ -70,7 +90,7 @@ class Pack:
         return f"({', '.join(map(format_content, self.items))})"
 
 
-Content = Node | Extents | Token | Pack
+Content = Node | Extents | Claim | Token | Pack
 
 
 def format_content(content: Content) -> str:
@@ -78,7 +98,7 @@ def format_content(content: Content) -> str:
     return str(content.type) if isinstance(content, Node) else str(content)
 
 
-def tensors_of(contents: tuple[Content, ...]) -> Iterator[Node | Extents]:
+def tensors_of(contents: tuple[Content, ...]) -> Iterator[Node | Extents | Claim]:
     """The tensors among contents, tuples taken apart, tokens left out."""
     for content in contents:
         if isinstance(content, Pack):
@@ -158,7 +178,7 @@ class Value:
 class Context:
     """One pass over one function of the program, with everything that it calls.
 
-    run    lowers a region: (scope, region, arguments) -> results
+    run    lowers a region: (a scope for it, region, arguments) -> results
     """
 
     source: Source
@@ -170,11 +190,13 @@ class Context:
     names: dict[Node, str] = field(default_factory=dict)
     locations: dict[Node, Location] = field(default_factory=dict)
     expectations: list[Expectation] = field(default_factory=list)
+    probes: dict[str, Node] = field(default_factory=dict)
+    """Values that the text gives names for others to ask for."""
     called: set[int] = field(default_factory=set)
     """Offsets of the functions that were called."""
-    skipped: list[str] = field(default_factory=list)
-    """What the function needs that one process does not have."""
     operations: int = 0
+    has_sizes_as_values: bool = False
+    """Whether any value so far is known as sizes."""
 
     def count(self, where: Location) -> None:
         """Raises LimitError where calls within calls make too many operations."""
@@ -189,6 +211,7 @@ class Scope:
 
     path   the calls that lead here, by their offsets: what is unknown in a callee differs from call to call
     depth  regions and calls around
+    in_region   whether this is a region of an operation, or called from one
     """
 
     context: Context
@@ -196,6 +219,7 @@ class Scope:
     parent: Scope | None = None
     path: tuple[int, ...] = ()
     depth: int = 0
+    in_region: bool = False
     values: dict[str, Value] = field(default_factory=dict)
 
     @property
@@ -209,12 +233,13 @@ class Scope:
     def inner(self, where: Location) -> Scope:
         """The scope of a region inside this one; raises LimitError."""
         self._check_depth(where)
-        return Scope(self.context, self.symbols, self, self.path, self.depth + 1)
+        return Scope(self.context, self.symbols, self, self.path, self.depth + 1, True)
 
     def callee(self, symbols: Symbols, offset: int, where: Location) -> Scope:
         """The scope of a function called from here; raises LimitError."""
         self._check_depth(where)
-        return Scope(self.context, symbols, None, (*self.path, offset), self.depth + 1)
+        path = (*self.path, offset)
+        return Scope(self.context, symbols, None, path, self.depth + 1, self.in_region)
 
     def _check_depth(self, where: Location) -> None:
         if self.depth >= MOST_LEVELS:
@@ -289,6 +314,8 @@ class Scope:
             return dtype == type_.dtype and self._agree_sizes(shape, type_.shape)
         if isinstance(content, Token):
             return is_token(stated)
+        if isinstance(content, Claim):
+            return str(stated) in ("i1", "tensor<i1>")
         if isinstance(content, Pack):
             return (
                 isinstance(stated, TupleText)
@@ -328,6 +355,8 @@ class Scope:
             return Extents(tuple(map(self.sizes.resolve, content.sizes)), content.shape, content.element)
         if isinstance(content, Pack):
             return Pack(tuple(map(self._retyped, content.items)))
+        if isinstance(content, Claim):
+            return Claim(content.direction, *map(self.sizes.resolve, (content.left, content.right)))
         if isinstance(content, Token) or not isinstance(content.type, TensorType):
             return content
         type_ = self.sizes.resolve_type(content.type)

@@ -215,16 +215,26 @@ class Site:
 
     def run(self, position: int, *arguments: Content) -> tuple[Content, ...]:
         """The results of a region on arguments."""
-        return self.scope.context.run(self.scope, self.region(position), arguments)
+        region = self.region(position)
+        where = self.scope.source.location(region.offset)
+        return self.scope.context.run(self.scope.inner(where), region, arguments)
 
     def run_on_tensors(self, position: int, *arguments: Content) -> tuple[Node, ...]:
         """The results of a region on arguments, tuples taken apart and tokens left out."""
         return tuple(map(self.node_of, tensors_of(self.run(position, *arguments))))
 
-    def scalar_functions(self, position: int, dtypes: Sequence[DType]) -> tuple[ScalarFunction, ...]:
-        """A region over tensors of rank 0 as scalar functions of parameters of these dtypes."""
+    def scalar_functions(
+        self, position: int, dtypes: Sequence[DType], order: Sequence[int] | None = None
+    ) -> tuple[ScalarFunction, ...]:
+        """A region over tensors of rank 0 as scalar functions of parameters of these dtypes; argument n of
+        the region is parameter order[n]."""
+        arguments = range(len(dtypes)) if order is None else order
+
+        def body(*parameters: Node) -> tuple[Node, ...]:
+            return self.run_on_tensors(position, *(parameters[n] for n in arguments))
+
         try:
-            return scalar_functions(lambda *x: self.run_on_tensors(position, *x), dtypes)
+            return scalar_functions(body, dtypes)
         except TcpError as error:
             raise error.at(self.scope.source.location(self.region(position).offset)) from None
 
