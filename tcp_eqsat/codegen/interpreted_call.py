@@ -180,7 +180,7 @@ def _as_array(parameter: Parameter, given: Any) -> np.ndarray:
         array = np.asarray(given)
     elif hasattr(given, "__dlpack__"):
         try:
-            array = np.from_dlpack(given)
+            array = _shared(given)
         except Exception as error:  # the exporter's own: what it raises is not agreed on
             raise mismatch(f"{type(given).__name__}, which can't be shared: {error}") from error
     elif hasattr(given, "__array_interface__"):
@@ -193,6 +193,16 @@ def _as_array(parameter: Parameter, given: Any) -> np.ndarray:
     if array.dtype.newbyteorder("=") != t.dtype.numpy or array.ndim != t.rank:
         raise mismatch(_described(array))
     return array
+
+
+def _shared(given: Any) -> np.ndarray:
+    """An array by DLPack, or as the object itself makes one: DLPack can't name the dtypes of `ml_dtypes` to NumPy."""
+    try:
+        return np.from_dlpack(given)
+    except Exception:
+        if not hasattr(given, "__array__"):
+            raise
+        return np.asarray(given)
 
 
 def _described(array: np.ndarray) -> str:

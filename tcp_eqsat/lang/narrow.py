@@ -1,7 +1,7 @@
 """Conversions of NumPy arrays between all dtypes, each rounded once to nearest even.
 
-NumPy and `ml_dtypes` convert f64 and wide integers to f16, bf16 and the 8-bit floats by way of f32 in places, which
-rounds twice. Here a value goes to f32 rounded to odd first: what is inexact gets an odd last bit, so that the second
+Not every version of NumPy and `ml_dtypes` converts f64 and wide integers to f16, bf16 and the 8-bit floats without
+rounding to f32 on the way. Here they go to f32 rounded to odd: what is inexact gets an odd last bit, so that the next
 rounding sees on which side of a tie it is.
 
 Scalar operations on f16 and bf16 are computed in f32 and rounded: see `in_f32` (references) and `by_f32` (emission).
@@ -36,7 +36,8 @@ def widened(array: np.ndarray) -> np.ndarray:
         return array
     dtype = dtype_of(array.dtype)
     if dtype.is_float:
-        return array.astype(np.float32)
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return array.astype(np.float32)
     return array.astype(np.int8 if dtype.is_signed else np.uint8)
 
 

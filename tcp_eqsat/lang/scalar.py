@@ -103,7 +103,7 @@ def scalar_op(name: str, operands: str, **definition: Any) -> ScalarOp:
         raise ValueError(f"scalar operation {name} is defined twice")
     if not definition["doc"].strip():
         raise ValueError(f"scalar operation {name} has no documentation")
-    if not definition.get("takes_narrow"):
+    if not definition.get("takes_narrow") and {"reference", "emit"} <= definition.keys():
         definition |= {"reference": in_f32(definition["reference"]), "emit": by_f32(definition["emit"])}
     op = ScalarOp(name, tuple(operands.split()), **definition)
     SCALAR_OPS[name] = op
@@ -244,7 +244,7 @@ def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
     Raises TypeMismatch for what is no real number, where an integer does not fit or would be rounded, and for a
     number that a float dtype lacks altogether: an infinity, or what would be one, or 0 in f8e8m0fnu.
     """
-    if isinstance(value, np.generic) and value.dtype.kind == "V":
+    if isinstance(value, np.generic) and value.dtype.itemsize <= 2:
         value = widened(np.asarray(value)).item()
     if dtype.is_complex and isinstance(value, (complex, np.complexfloating)):
         return encode_number(value.real, dtype.part) + encode_number(value.imag, dtype.part)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tcp_eqsat.lang.dims import Size, symbols_of
+from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.plan import Buffer, Definition, Kernel, Plan, Port, Role
 from tcp_eqsat.lang.pointful import (
     Affine,
@@ -23,7 +24,7 @@ from tcp_eqsat.lang.pointful import (
 )
 from tcp_eqsat.lang.program import TensorData
 from tcp_eqsat.lang.scalar import literal, scalar_op_named
-from tcp_eqsat.lang.types import DType, TensorType, dtype_named
+from tcp_eqsat.lang.types import DType, TensorType, dtype_named, integer_range
 
 I, J, K, L, M, N = map(axis_index, range(6))  # noqa: E741
 
@@ -129,8 +130,6 @@ def frozen(plan: Plan, arrays: dict[str, np.ndarray]) -> Plan:
 
 def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     if dtype.is_float:
-        return rng.standard_normal(shape).astype(dtype.numpy)
-    if dtype.name == "bool":
-        return rng.integers(0, 2, shape).astype(bool)
-    low = -20 if dtype.is_signed else 0
-    return rng.integers(low, 20, shape).astype(dtype.numpy)
+        return convert_array(rng.standard_normal(shape), dtype)
+    least, most = integer_range(dtype)
+    return convert_array(rng.integers(max(least, -20), min(most + 1, 20), shape), dtype)

@@ -348,7 +348,7 @@ GOOD = rows(3)
 
 REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[TcpError], str]] = {
     "dtype": ((GOOD.astype("f8"), GOOD), {}, TypeMismatch, X + "got f64[3, 4]"),
-    "dtype without a name": ((GOOD.astype("c8"), GOOD), {}, TypeMismatch, X + "got complex64[3, 4]"),
+    "dtype without a name": ((GOOD.astype("M8[s]"), GOOD), {}, TypeMismatch, X + "got datetime64[s][3, 4]"),
     "objects": ((GOOD.astype(object), GOOD), {}, TypeMismatch, X + "got object[3, 4]"),
     "rank": ((GOOD[0], GOOD), {}, TypeMismatch, X + "got f32[4]"),
     "rank, with a stride like a size": ((GOOD[0, :3], GOOD), {}, TypeMismatch, X + "got f32[3]"),

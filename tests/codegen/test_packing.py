@@ -127,11 +127,11 @@ def test_panels_hold_columns_side_by_side() -> None:
 
 def test_columns_that_lie_apart_are_gathered_once() -> None:
     """Where both operands are contiguous along the contracted axis, and there are rows enough."""
-    wide = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, 32 << 10, 1 << 20)
+    wide = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, True, 32 << 10, 1 << 20)
     plan = product(64, 64, 16, rhs="nk")
     assert format_nest(schedule_kernel(plan.kernels[0], plan, wide)).split("\n", 1)[1] == """\
   parallel for i < 64 vector 16 copies 4:
-    for j < 16:
+    for j < 16 copies 16:
       t1 = y[16*i + j]
       row1[64*j + i'] = t1
     for k < 64 copies 6:
@@ -144,7 +144,7 @@ def test_columns_that_lie_apart_are_gathered_once() -> None:
 
 def test_panels_as_loops() -> None:
     """For a processor with 16 lanes and 32 registers: a packed constant, and copies where there are enough rows."""
-    wide = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, 0, 32 << 10)
+    wide = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, True, 0, 32 << 10)
     constant = with_constants(product(B, 192, 64), "y")
     assert format_nest(schedule_kernel(constant.kernels[0], constant, wide)) == """\
 nest k0(x: f32[64*b], panels1: f32[12288] = y in panels of 64 columns) -> (z_out: f32[192*b])
@@ -155,25 +155,16 @@ nest k0(x: f32[64*b], panels1: f32[12288] = y in panels of 64 columns) -> (z_out
           prefetch panels1[64*i + 64*k - 63*i' + 1024]
           sum1 <- (x[64*j + k] * panels1[64*i + 64*k - 63*i'])  (fused)
       z_out[192*j + i] = sum1"""
-    plan = product(B, 192, 64)
+    plan = product(96, 192, 64)
     assert format_nest(schedule_kernel(plan.kernels[0], plan, wide)) == """\
-nest k0(x: f32[64*b], y: f32[12288]) -> (z_out: f32[192*b]) scratch (row1: f32[4096])
-  if 0 <= b < 64:
-    parallel for i < 192 vector 16 copies 4:
-      for j < b copies 6:
-        fold sum1 by add:
-          for k < 64 unroll 4:
-            prefetch y[i + 192*k + 3072]
-            sum1 <- (x[64*j + k] * y[i + 192*k])  (fused)
-        z_out[192*j + i] = sum1
-  if 64 <= b < 2147483648:
-    parallel for i < 192 vector 16 copies 4:
-      for k < 64:
-        t1 = y[i + 192*k]
-        row1[64*k + i'] = t1
-      for j < b copies 6:
-        fold sum1 by add:
-          for k < 64 unroll 4:
-            prefetch row1[64*k + i' + 1024]
-            sum1 <- (x[64*j + k] * row1[64*k + i'])  (fused)
-        z_out[192*j + i] = sum1"""
+nest k0(y: f32[12288], x: f32[6144]) -> (z_out: f32[18432]) scratch (row1: f32[4096])
+  parallel for i < 192 vector 16 copies 4:
+    for j < 64:
+      t1 = y[i + 192*j]
+      row1[64*j + i'] = t1
+    for k < 96 copies 6:
+      fold sum1 by add:
+        for j < 64 unroll 4:
+          prefetch row1[64*j + i' + 1024]
+          sum1 <- (x[64*k + j] * row1[64*j + i'])  (fused)
+      z_out[192*k + i] = sum1"""

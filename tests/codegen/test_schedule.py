@@ -13,8 +13,8 @@ from tcp_eqsat.codegen.schedule import schedule_kernel
 from tcp_eqsat.codegen.target import CpuTarget
 from tcp_eqsat.lang.plan import Plan
 
-WIDE = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, 32 << 10, 1 << 20)
-NARROW = CpuTarget("x86-64", "", 128, 16, False, False, False, 32 << 10, 1 << 20)
+WIDE = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, True, 32 << 10, 1 << 20)
+NARROW = CpuTarget("x86-64", "", 128, 16, False, False, False, False, 32 << 10, 1 << 20)
 
 
 def schedule(plan: Plan, target: CpuTarget = WIDE) -> Nest:

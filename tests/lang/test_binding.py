@@ -66,7 +66,8 @@ def test_sizes_that_contradict_or_do_not_tell(pairs, message):
 @pytest.mark.parametrize(("array", "message"), [
     (np.zeros((8, 16)), r"argument 'x' must be f32\[b, 16\] with b in \[0, 20\], got f64\[8, 16\]"),
     (np.zeros(16, np.float32), r"got f32\[16\]"), (np.zeros((8, 16), np.int32), r"got i32\[8, 16\]"),
-    (np.zeros((8, 16), np.float16), r"got float16\[8, 16\]"), (3.0, r"got f64\[\]"), ("text", "got <U4"),
+    (np.zeros((8, 16), np.float16), r"got f16\[8, 16\]"),
+    (np.zeros((8, 16), "M8[s]"), r"got datetime64\[s\]\[8, 16\]"), (3.0, r"got f64\[\]"), ("text", "got <U4"),
 ])
 def test_wrong_dtypes_and_ranks(array, message):
     with pytest.raises(TypeMismatch, match=message):
