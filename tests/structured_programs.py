@@ -9,9 +9,12 @@ from programs import ELEMENTS, SYMBOLS, Maker, count, sampler, scalar_function, 
 
 from tcp_eqsat.lang.dims import Size, equal, less_equal
 from tcp_eqsat.lang.op import OPS
+from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import (
+    CholeskyAttributes,
     CumulativeAttributes,
     DynamicSliceAttributes,
+    FftAttributes,
     GatherAttributes,
     OverlapAddAttributes,
     ReduceGeneralAttributes,
@@ -20,6 +23,7 @@ from tcp_eqsat.lang.ops.attributes import (
     SearchSortedAttributes,
     SizeAttributes,
     SortAttributes,
+    TriangularSolveAttributes,
     WindowAxes,
     WindowsAttributes,
 )
@@ -28,7 +32,7 @@ from tcp_eqsat.lang.ops.order_builders import ascending, descending
 from tcp_eqsat.lang.ops.windows import window_count
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import SCALAR_OPS, ScalarFunction, function_of
-from tcp_eqsat.lang.types import BOOL, DTYPES, F32, DType, Shape, TensorType
+from tcp_eqsat.lang.types import BOOL, DTYPES, F32, F64, I64, DType, Shape, TensorType
 
 INDEX_DTYPES = tuple(d for d in DTYPES.values() if d.is_integer and not d.storage_only)
 
@@ -280,3 +284,54 @@ def _overlap_add(maker: Maker) -> Node:
     x = maker.tensor(maker.random.choice(allowed), whole)
     return Node.make(OPS["overlap_add"], (x,), OverlapAddAttributes(
         a.axes, a.sizes, a.strides, a.dilations, tuple(shape[axis] for axis in a.axes)))
+
+
+# Linear algebra
+
+
+def real_dtype(maker: Maker) -> DType:
+    return maker.random.choice([d for d in (F32, F64) if d in maker.dtypes] or [F32])
+
+
+def matrices(maker: Maker) -> Shape:
+    """A shape whose last axis may stand twice."""
+    shape = maker.shape(maker.random.choice((1, 1, 2)))
+    return shape if count((*shape, shape[-1])) <= 400 else (4,)
+
+
+def positive_definite(maker: Maker, dtype: DType) -> Node:
+    """x x^T + n I."""
+    *batch, n = matrices(maker)
+    x = maker.tensor(dtype, (*batch, n, n))
+    axes = tuple(range(len(batch)))
+    rank = len(x.shape)
+    product = builders.dot_general(x, x, ((rank - 1,), (rank - 1,)), (axes, axes))
+    row, col = (builders.iota(I64, x.shape, axis) for axis in (rank - 2, rank - 1))
+    large = builders.map_scalar(SCALAR_OPS["add"], product, builders.splat(9, dtype, x.shape))
+    return builders.map_scalar(
+        SCALAR_OPS["where"], builders.map_scalar(SCALAR_OPS["equal"], row, col), large, product)
+
+
+@sampler("cholesky")
+def _cholesky(maker: Maker) -> Node:
+    return Node.make(OPS["cholesky"], (positive_definite(maker, real_dtype(maker)),),
+                     CholeskyAttributes(maker.chance(0.5)))
+
+
+@sampler("triangular_solve")
+def _triangular_solve(maker: Maker) -> Node:
+    dtype, (*batch, n) = real_dtype(maker), matrices(maker)
+    a = TriangularSolveAttributes(*(maker.chance(0.5) for _ in range(4)), conjugated=False)
+    columns = maker.random.choice((1, 2, 3))
+    matrix = maker.tensor(dtype, (*batch, n, n))
+    right = maker.tensor(dtype, (*batch, n, columns) if a.left else (*batch, columns, n))
+    if maker.chance(0.3):
+        matrix, right = [matrix, maker.tensor(dtype, matrix.shape)], [right, maker.tensor(dtype, right.shape)]
+        return Node.make(OPS["triangular_solve"], (*matrix, *right), a)
+    return Node.make(OPS["triangular_solve"], (matrix, right), a)
+
+
+@sampler("fft")
+def _fft(maker: Maker) -> Node:
+    x = maker.tensor(real_dtype(maker), maker.shape(max(1, min(3, maker.rank()))))
+    return Node.make(OPS["fft"], (x, maker.tensor(x.dtype, x.shape)), FftAttributes(maker.chance(0.5)))

@@ -248,6 +248,11 @@ def _functions(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
     return _split(Node.make(node.op, tuple(part for x in operands for part in x), attributes), node.type)
 
 
+def _in_parts(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
+    """Operations that take real and imaginary parts as operands of their own."""
+    return _split(Node.make(node.op, tuple(part for x in operands for part in x), node.attributes), node.type)
+
+
 def _region(region: Region) -> Region:
     """The region with a parameter and a result for each part."""
     values: dict[Node, tuple[Value, ...]] = {}
@@ -292,6 +297,7 @@ _RULES: Mapping[str, Callable[[Node, Sequence[Value]], tuple[Value, ...]]] = {
     "quantize": _quantize, "dequantize": _dequantize,
     **dict.fromkeys(("view_as_storage", "view_as_quantized"), _same_memory),
     **dict.fromkeys(("scatter", "reduce_general", "cumulative", "sort"), _functions),
+    **dict.fromkeys(("cholesky", "triangular_solve", "fft"), _in_parts),
     **dict.fromkeys(("if", "case", "while", "scan"), _control),
     **dict.fromkeys(MOVEMENT, _partwise),
 }

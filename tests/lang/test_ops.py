@@ -249,7 +249,8 @@ def test_derivative_is_the_limit_of_difference_quotients(name):
                 x.op.name in ("map", "composite") for x in function.nodes()):
             continue
         checked += check_directional(function, sample.sizes(seed), seed)
-    assert checked > 5 or name in ("constant", "iota", "composite") or OPS[name].derivative is NOT_DIFFERENTIABLE
+    assert checked > 5 or name in ("constant", "iota", "composite", "cholesky") or (
+        OPS[name].derivative is NOT_DIFFERENTIABLE)
 
 
 def check_directional(function: Function, sizes: dict[str, int], seed: int) -> bool:

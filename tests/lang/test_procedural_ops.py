@@ -15,7 +15,7 @@ from tcp_eqsat.lang.reference import evaluate_nodes
 from tcp_eqsat.lang.types import TensorType
 
 STRUCTURED = [name for name, op in OPS.items() if op.pointful is PROCEDURAL]
-ROUNDED = frozenset(("overlap_add", "cholesky", "triangular_solve", "fft_pairs"))
+ROUNDED = frozenset(("overlap_add", "cholesky", "triangular_solve", "fft"))
 """Procedures that round otherwise than their references."""
 LARGEST = 600
 

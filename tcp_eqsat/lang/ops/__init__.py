@@ -8,6 +8,7 @@ from tcp_eqsat.lang.ops import (
     control,
     elementwise,
     indexing,
+    linalg,
     movement,
     ordering,
     quantization,
@@ -18,6 +19,6 @@ from tcp_eqsat.lang.ops import (
 )
 
 __all__ = [
-    "accumulation", "complex_views", "contraction", "control", "elementwise", "indexing", "movement", "ordering",
-    "quantization", "reduction", "scalars", "source", "structure", "windows",
+    "accumulation", "complex_views", "contraction", "control", "elementwise", "indexing", "linalg", "movement",
+    "ordering", "quantization", "reduction", "scalars", "source", "structure", "windows",
 ]

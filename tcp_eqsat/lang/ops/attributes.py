@@ -222,6 +222,38 @@ class OverlapAddAttributes(WindowsAttributes):
     extents: Shape
 
 
+
+# Linear algebra
+
+
+@dataclass(frozen=True, slots=True)
+class CholeskyAttributes:
+    """`lower`: L with a = L L^H is wanted and the lower triangle is read, otherwise U with a = U^H U and the upper."""
+
+    lower: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TriangularSolveAttributes:
+    """op(a) x = b, or x op(a) = b where `left` is false, where a is `lower` triangular or upper.
+
+    op transposes (`transposed`) and conjugates (`conjugated`); with `unit_diagonal` the diagonal counts as 1.
+    """
+
+    left: bool
+    lower: bool
+    unit_diagonal: bool
+    transposed: bool
+    conjugated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FftAttributes:
+    """`inverse`: with the other sign in the exponent; nothing is divided."""
+
+    inverse: bool
+
+
 # Control
 
 
