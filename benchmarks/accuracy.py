@@ -23,30 +23,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks import exact
 from tcp_eqsat.codegen.array_function import ArrayFunction
 from tcp_eqsat.codegen.llvm_text import LLVMValue
 from tcp_eqsat.codegen.llvm_values import LLVMBuilder
 from tcp_eqsat.codegen.target import available_targets, cpu_target
-from tcp_eqsat.codegen.vector_math.accuracy import MAX_ULP, max_ulp, ulp_errors
+from tcp_eqsat.codegen.vector_math.accuracy import PROMISES, error_floor, max_ulp, ulp_errors
 from tcp_eqsat.lang.types import F32, F64, U64, DType
 
 EXTENDED = np.finfo(np.longdouble).nmant >= 63
-_erf = np.frompyfunc(math.erf, 1, 1)
+ARRAY_API = {  # names of NumPy's functions
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
+    "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+}
+SAME_NAME = "exp exp2 expm1 log log2 log10 log1p tanh sinh cosh sin cos tan cbrt hypot"
 NUMPY: dict[str, Callable[..., np.ndarray]] = {
-    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log1p")},
-    **{name: getattr(np, name) for name in ("tanh", "sin", "cos", "tan")},
+    **{name: getattr(np, name) for name in SAME_NAME.split()},
+    **{name: getattr(np, theirs) for name, theirs in ARRAY_API.items()},
     "pow": np.power,
     "logistic": lambda x: 1 / (1 + np.exp(-x)),
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }
-MPMATH = {
-    "exp2": lambda mp, x: mp.power(2, x),
-    "log2": lambda mp, x: mp.log(x, 2),
-    "pow": lambda mp, x, y: mp.power(x, y),
-    "logistic": lambda mp, x: 1 / (1 + mp.exp(-x)),
-    "rsqrt": lambda mp, x: 1 / mp.sqrt(x),
-}
-MPMATH_SAMPLES = 20_000
+OPERANDS = {"pow": 2, "atan2": 2, "hypot": 2, "fma": 3, "zeta": 2, "polygamma": 2,
+            "igamma": 2, "igammac": 2, "igamma_grad_a": 2}
+"""How many operands functions have that have several."""
+MPMATH_SAMPLES = 2_000
 CHUNK = 1 << 21
 
 
@@ -64,6 +65,13 @@ class Worst:
 def arguments(name: str, dtype: DType, step: int, samples: int) -> tuple[np.ndarray, ...]:
     """What the functions are measured on, one array for each operand."""
     random = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        return _arguments(name, dtype, step, samples, random)
+
+
+def _arguments(
+    name: str, dtype: DType, step: int, samples: int, random: np.random.Generator
+) -> tuple[np.ndarray, ...]:
     if name == "pow":
         limit = 104.0 if dtype is F32 else 745.0
         base = np.concatenate(
@@ -75,45 +83,44 @@ def arguments(name: str, dtype: DType, step: int, samples: int) -> tuple[np.ndar
         )
         power = random.uniform(-limit, limit, base.size) / np.where(base == 1, 1, np.log(base))
         return base.astype(dtype.numpy), power.astype(dtype.numpy)
+    if name in exact.ARGUMENTS:
+        chosen = exact.ARGUMENTS[name](random, MPMATH_SAMPLES)
+        return tuple(x.astype(dtype.numpy) for x in chosen)
+    if name in OPERANDS:
+        operands = [_anywhere(dtype, random, samples) for _ in range(OPERANDS[name])]
+        operands[-1][::2] = operands[0][::2] * random.uniform(-2, 2, operands[0][::2].size)  # of one size
+        return tuple(x.astype(dtype.numpy) for x in operands)
     if dtype is F32:
         return (np.arange(0, 2**32, step, dtype=np.uint64).astype(np.uint32).view(np.float32),)
-    patterns = random.integers(0, 2**64, samples, dtype=np.uint64).view(np.float64)
+    return (_anywhere(dtype, random, samples),)
+
+
+def _anywhere(dtype: DType, random: np.random.Generator, samples: int) -> np.ndarray:
+    """Random bit patterns, magnitudes, and neighbourhoods of 1, of multiples of pi/4 and of 0."""
+    patterns = random.integers(0, 2**dtype.bits, samples, dtype=np.uint64)
+    anything = patterns.view(np.float64) if dtype is F64 else patterns.astype(np.uint32).view(np.float32)
     sizes = random.choice([-1.0, 1.0], samples) * np.exp(random.uniform(-12, 7, samples))
     near_one = 1 + np.ldexp(random.uniform(-1, 1, samples), -random.integers(1, 50, samples))
     near_multiples = np.round(np.exp(random.uniform(0, 30, samples))) * (np.pi / 4)
-    return (np.concatenate([patterns, sizes, near_one, near_multiples, random.uniform(-2, 2, samples)]),)
+    return np.concatenate([anything, sizes, near_one, near_multiples, random.uniform(-2, 2, samples)])
 
 
-def exact(name: str, dtype: DType, operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray | float]:
-    """The reference as a sum of two arrays."""
+def reference(name: str, dtype: DType, operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray | float]:
+    """The exact values as a sum of two arrays."""
     with np.errstate(all="ignore"):
-        if dtype is F32:
-            wide = [x.astype(np.float64) for x in operands]
-            if name == "erf":
-                return _erf(*wide).astype(np.float64), 0.0
-            return NUMPY[name](*wide), 0.0
-        if EXTENDED and name in NUMPY:
-            return NUMPY[name](*(x.astype(np.longdouble) for x in operands)), 0.0
-    return _by_mpmath(name, operands)
-
-
-def _by_mpmath(name: str, operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    mp = importlib.import_module("mpmath").mp
-    mp.prec = 160
-    function = MPMATH.get(name) or (lambda mp, x: getattr(mp, name)(x))
-    heads, rests = [], []
-    for numbers in zip(*(x.tolist() for x in operands), strict=True):
-        value = mp.mpf("nan") if any(x != x for x in numbers) else mp.mpmathify(function(mp, *map(mp.mpf, numbers)))
-        value = value if isinstance(value, mp.mpf) else mp.mpf("nan")  # complex: outside the domain
-        heads.append(float(value))
-        rests.append(float(value - mp.mpf(heads[-1])) if np.isfinite(heads[-1]) else 0.0)
-    return np.array(heads), np.array(rests)
+        if name in NUMPY and name not in exact.ARGUMENTS:
+            if dtype is F32:
+                return NUMPY[name](*(x.astype(np.float64) for x in operands)), 0.0
+            if EXTENDED:
+                return NUMPY[name](*(x.astype(np.longdouble) for x in operands)), 0.0
+    return exact.exact_values(name, *operands)
 
 
 def worst(
-    found: np.ndarray, reference: tuple[np.ndarray, np.ndarray | float], dtype: DType, operands: tuple[np.ndarray, ...]
+    name: str, found: np.ndarray, right: tuple[np.ndarray, np.ndarray | float], dtype: DType,
+    operands: tuple[np.ndarray, ...],
 ) -> Worst:
-    errors = ulp_errors(np.asarray(found, dtype.numpy), reference[0], dtype, reference[1])
+    errors = ulp_errors(np.asarray(found, dtype.numpy), right[0], dtype, right[1], error_floor(name, dtype))
     place = int(np.argmax(errors))
     return Worst(float(errors[place]), tuple(float(x[place]) for x in operands))
 
@@ -125,12 +132,12 @@ def measure(
     results: list[Worst | None] = [None] * len(candidates)
     for start in range(0, operands[0].size, CHUNK):
         part = tuple(x[start : start + CHUNK] for x in operands)
-        reference = exact(name, dtype, part)
+        right = reference(name, dtype, part)
         for number, candidate in enumerate(candidates):
             with np.errstate(all="ignore"):
                 found = candidate(*part)
             if found is not None:
-                result, before = worst(found, reference, dtype, part), results[number]
+                result, before = worst(name, found, right, dtype, part), results[number]
                 if before is None or result.ulp > before.ulp:
                     results[number] = result
     return results
@@ -138,7 +145,7 @@ def measure(
 
 def ours(name: str, dtype: DType, choice: str) -> ArrayFunction:
     target = cpu_target(choice)
-    operands = (dtype,) * (2 if name == "pow" else 1)
+    operands = (dtype,) * OPERANDS.get(name, 1)
     return ArrayFunction(lambda b, *x: b.function(name, *x), operands, dtype, target, target.lanes(dtype))
 
 
@@ -189,10 +196,17 @@ def peers() -> Iterator[tuple[str, Callable[..., np.ndarray | None]]]:
     except ImportError:
         pass
     else:
-        in_torch = {"logistic": "sigmoid"}
+        in_torch = {
+            "logistic": torch.sigmoid, "erf_inv": torch.erfinv, "bessel_i0e": torch.special.i0e,
+            "bessel_i1e": torch.special.i1e, "zeta": torch.special.zeta, "igamma": torch.special.gammainc,
+            "igammac": torch.special.gammaincc,
+        }
 
         def by_torch(name: str, *operands: np.ndarray) -> np.ndarray | None:
-            return getattr(torch, in_torch.get(name, name))(*map(torch.from_numpy, operands)).numpy()
+            function = in_torch.get(name) or getattr(torch, name, None)
+            if function is None or name in ("polygamma",):  # which takes no tensor of orders
+                return None
+            return function(*map(torch.from_numpy, operands)).numpy()
 
         yield "torch", by_torch
     try:
@@ -214,13 +228,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--step", type=int, default=997, help="f32: every STEP-th bit pattern (default 997)")
     parser.add_argument("--samples", type=int, default=200_000, help="f64: samples of each kind")
-    parser.add_argument("--functions", default=",".join(MAX_ULP), help="comma-separated names")
+    parser.add_argument("--functions", default=",".join(PROMISES), help="comma-separated names")
     parser.add_argument("--exhaustive", action="store_true", help="all arguments in f32, see above")
     parser.add_argument("--target", default="native", help="for --exhaustive: what TCP_EQSAT_CPU may be")
     options = parser.parse_args()
     if options.exhaustive:
         for name in options.functions.split(","):
-            if name != "pow":
+            if name not in OPERANDS:
                 result = exhaustive(name, options.target)
                 print(f"{name:9} {result} at {result.at[0]:.9g}", flush=True)
         return
@@ -232,7 +246,7 @@ def main() -> None:
     for name in options.functions.split(","):
         for dtype in (F32, F64):
             operands = arguments(name, dtype, options.step, options.samples)
-            if dtype is F64 and (name == "erf" or not EXTENDED):
+            if name not in exact.ARGUMENTS and (name not in NUMPY or (dtype is F64 and not EXTENDED)):
                 chosen = np.random.default_rng(1).permutation(operands[0].size)[:MPMATH_SAMPLES]
                 operands = tuple(x[chosen] for x in operands)
             functions = [ours(name, dtype, choice) for choice in choices]

@@ -10,8 +10,12 @@ import cmath
 import math
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.types import DTYPES, DType, Kind
 
 Expectation = Callable[..., Any]
@@ -106,6 +110,97 @@ def _conversion(target: DType) -> Expectation:
     return convert
 
 
+def _bitcast(target: DType) -> Expectation:
+    def bitcast(dtype: DType, x: Any) -> Any:
+        stored = np.array([x], np.float32).astype(dtype.numpy) if x != x else convert_array(np.array([x]), dtype)
+        return stored.view(target.numpy)[0]
+
+    return bitcast
+
+
+def _precision(dtype: DType) -> tuple[int, int]:
+    """Bits of exponent and of fraction."""
+    return {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}[dtype.name]
+
+
+def _reduced_precision(exponent: int, mantissa: int) -> Expectation:
+    def reduce(dtype: DType, x: float) -> float:
+        own_exponent, own_mantissa = _precision(dtype)
+        if x == 0 or not math.isfinite(x):
+            return x
+        result = x
+        if mantissa < own_mantissa:
+            place = max(math.frexp(x)[1] - 1, 2 - (1 << (own_exponent - 1))) - mantissa
+            steps = Fraction(x) / Fraction(2) ** place
+            try:
+                result = math.copysign(float(round(steps) * Fraction(2) ** place), x)
+            except OverflowError:
+                return math.copysign(math.inf, x)
+        if exponent < own_exponent:
+            bias = (1 << (exponent - 1)) - 1
+            if abs(result) >= 2.0 ** (bias + 1):
+                return math.copysign(math.inf, x)
+            if abs(result) < 2.0 ** (1 - bias):
+                return math.copysign(0.0, x)
+        return result
+
+    return reduce
+
+
+def _next_after(dtype: DType, x: float, y: float) -> float:
+    if math.isnan(x) or math.isnan(y):
+        return math.nan
+    if x == y:
+        return y
+    exponent, mantissa = _precision(dtype)
+    least = 2.0 ** (2 - (1 << (exponent - 1)) - mantissa) if dtype.bits < 64 else 5e-324
+    largest = (2 - 2.0**-mantissa) * 2.0 ** ((1 << (exponent - 1)) - 1)
+    if x == 0:
+        return math.copysign(least, y)
+    if math.isinf(x):
+        return math.copysign(largest, x)
+    outward = (y > x) == (x > 0)
+    m, e = math.frexp(abs(x))
+    step = max(math.ldexp(1.0, e - 1 - mantissa), least)
+    if not outward and m == 0.5:
+        step = max(step / 2, least)
+    if outward and abs(x) == largest:
+        return math.copysign(math.inf, x)
+    return math.copysign(abs(x) + (step if outward else -step), x)
+
+
+def _integer_pow(dtype: DType, x: Any, y: Any) -> Any:
+    if dtype.is_float:
+        return _pow(dtype, x, y)
+    if y >= 0:
+        return wrap(pow(x, y, 1 << dtype.bits), dtype)
+    return 1 if x == 1 or (x == -1 and y % 2 == 0) else -1 if x == -1 else 0
+
+
+def _round_away(dtype: DType, x: float) -> float:
+    if not math.isfinite(x):
+        return x
+    return math.copysign(math.floor(Fraction(abs(x)) + Fraction(1, 2)), x)
+
+
+def _fma(dtype: DType, x: float, y: float, z: float) -> float:
+    """Rounded to odd in double precision, so that rounding to a narrower dtype is the only one that counts."""
+    if not (math.isfinite(x) and math.isfinite(y)):
+        return x * y + z
+    if not math.isfinite(z):
+        return z
+    total = Fraction(x) * Fraction(y) + Fraction(z)
+    if total == 0:
+        return x * y + z if x == 0 or y == 0 else 0.0
+    try:
+        near = float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+    if dtype.bits == 64 or Fraction(near) == total or int(math.frexp(near)[0] * 2.0**53) % 2:
+        return near
+    return math.nextafter(near, math.inf if total > Fraction(near) else -math.inf)
+
+
 EXPECTED: dict[str, Expectation] = {
     "add": _wrapped(operator.add),
     "subtract": _wrapped(operator.sub),
@@ -138,6 +233,16 @@ EXPECTED: dict[str, Expectation] = {
     "bitwise_invert": lambda dtype, x: not x if dtype.kind is Kind.BOOL else wrap(~x, dtype),
     "bitwise_left_shift": _shift_left,
     "bitwise_right_shift": _shift_right,
+    "isinf": lambda dtype, x: math.isinf(x),
+    "signbit": lambda dtype, x: math.copysign(1, x) < 0,
+    "copysign": lambda dtype, x, y: math.copysign(x, y),
+    "nextafter": _next_after,
+    "round_away": _round_away,
+    "fma": _fma,
+    "popcount": lambda dtype, x: (x & ((1 << dtype.bits) - 1)).bit_count(),
+    "count_leading_zeros": lambda dtype, x: dtype.bits - (x & ((1 << dtype.bits) - 1)).bit_length(),
+    **{f"reduce_precision_e{e}m{m}": _reduced_precision(e, m) for e, m in ((5, 10), (8, 7), (8, 23), (4, 3))},
+    **{f"bitcast_{dtype}": _bitcast(dtype) for dtype in DTYPES.values() if dtype.bits >= 8 and dtype.name != "bool"},
     **{f"astype_{dtype}": _conversion(dtype) for dtype in DTYPES.values()},
 }
 
@@ -183,8 +288,24 @@ def _rsqrt(dtype: DType, x: float) -> float:
     return math.nan if x < 0 else 1 / math.sqrt(x)
 
 
+def _or_nan(function: Callable[[float], float], x: float) -> float:
+    try:
+        return function(x)
+    except ValueError:
+        return math.nan
+
+
+def _sinh(dtype: DType, x: float) -> float:
+    return _overflowing(math.sinh, math.copysign(math.inf, x))(dtype, x)
+
+
+def _lgamma(dtype: DType, x: float) -> float:
+    pole = x <= 0 and (math.isinf(x) or x == math.floor(x))
+    return math.inf if pole else _overflowing(math.lgamma)(dtype, x)
+
+
 FUNCTIONS: dict[str, Expectation] = {
-    "pow": _pow,
+    "pow": _integer_pow,
     "exp": _overflowing(math.exp),
     "exp2": _overflowing(lambda x: math.pow(2, x)),
     "expm1": _overflowing(math.expm1),
@@ -197,4 +318,25 @@ FUNCTIONS: dict[str, Expectation] = {
     "sin": _overflowing(math.sin),
     "cos": _overflowing(lambda x: cmath.cos(x).real if abs(x) < 1e300 else math.cos(x)),
     "rsqrt": _rsqrt,
+    "log10": _logarithm(math.log10),
+    "cbrt": lambda dtype, x: math.cbrt(x),
+    "hypot": lambda dtype, x, y: math.hypot(x, y),
+    "sinh": _sinh,
+    "cosh": _overflowing(math.cosh),
+    "asinh": lambda dtype, x: math.asinh(x),
+    "acosh": _overflowing(math.acosh),
+    "atanh": lambda dtype, x: math.copysign(math.inf, x) if abs(x) == 1 else _or_nan(math.atanh, x),
+    "tan": _overflowing(math.tan),
+    "asin": _overflowing(math.asin),
+    "acos": _overflowing(math.acos),
+    "atan": lambda dtype, x: math.atan(x),
+    "atan2": lambda dtype, y, x: math.atan2(y, x),
+    "erfc": lambda dtype, x: math.erfc(x),
+    "lgamma": _lgamma,
 }
+
+BY_SERIES = (
+    "erf_inv", "digamma", "zeta", "polygamma", "bessel_i0e", "bessel_i1e", "igamma", "igammac", "igamma_grad_a",
+)
+"""Functions that Python lacks: they are compared with mpmath, at fewer arguments; their special values stand in
+tests/codegen/test_vector_math.py."""

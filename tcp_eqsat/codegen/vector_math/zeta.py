@@ -63,7 +63,10 @@ def _log_large(b: MathBuilder[V], n: V, x: V) -> V:
     """log(n! * zeta(n + 1, x)) for x > 0, where a factor is beyond the range of numbers."""
     s = b.add(n, number(b, n, 1.0))
     total = log(b, _sum_of_powers(b, s, x, x))
-    return b.add(b.subtract(lgamma(b, s), b.multiply(s, log(b, x))), total)
+    factorial = lgamma(b, s)
+    result = b.add(b.subtract(factorial, b.multiply(s, log(b, x))), total)
+    infinity = number(b, n, math.inf)
+    return b.select(b.compare("equal", factorial, infinity), infinity, result)
 
 
 @outlined

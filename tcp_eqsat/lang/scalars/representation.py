@@ -79,7 +79,8 @@ def _emit_nextafter(b: Any, x: Any, y: Any) -> Any:
 
 
 nextafter = scalar_op(
-    "nextafter", "x y", infer=floats("nextafter"), reference=np.nextafter, emit=_emit_nextafter,
+    "nextafter", "x y", infer=floats("nextafter"),
+    reference=lambda x, y: np.where(np.equal(x, y), y, np.nextafter(x, y)), emit=_emit_nextafter,
     derivative=NOT_DIFFERENTIABLE, takes_narrow=True,
     doc="The number next to x on the way to y; y where they are equal. Steps over zeros and to infinities.",
 )

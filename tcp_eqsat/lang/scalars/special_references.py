@@ -243,7 +243,7 @@ def _fraction(a: Any, x: Any) -> Any:
         scale = np.where(bottom == 0, 1, bottom)
         before, now = (now[0] / scale, now[1] / scale), (top / scale, bottom / scale)
         following = now[0] / now[1]
-        if not np.any(np.abs(following - value) > np.abs(following) * _LONG(1e-20)):
+        if not np.any(np.abs(following - value) > np.abs(following) * 8 * np.finfo(_LONG).eps):
             return following
         value = following
     return value
@@ -296,7 +296,7 @@ def igamma_grad_a(a: Any, x: Any) -> np.ndarray:
     for n in range(1, _ITERATIONS):
         term, psi = term * at / (order + n), psi + 1 / (order + n)
         total = total + term * (logarithm - psi)
-        if n > np.max(at - order) and not np.any(term > _LONG(1e-24)):
+        if n > np.max(at - order, initial=0) and not np.any(term > _LONG(1e-24)):
             break
     wrong = ~(a > 0) | ~(x >= 0) | (a > _GRADIENT_UP_TO)
     return np.where(wrong, np.nan, np.where(inside, total, 0)).astype(np.float64)
