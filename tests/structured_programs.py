@@ -335,3 +335,11 @@ def _triangular_solve(maker: Maker) -> Node:
 def _fft(maker: Maker) -> Node:
     x = maker.tensor(real_dtype(maker), maker.shape(max(1, min(3, maker.rank()))))
     return Node.make(OPS["fft"], (x, maker.tensor(x.dtype, x.shape)), FftAttributes(maker.chance(0.5)))
+
+
+# Programs
+
+
+@sampler("optimization_barrier")
+def _barrier(maker: Maker) -> Node:
+    return Node.make(OPS["optimization_barrier"], (maker.tensor(),))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tcp_eqsat.errors import TypeMismatch
-from tcp_eqsat.lang.op import EXPANDED, define_op, map_regions
+from tcp_eqsat.lang.op import EXPANDED, define_op, map_regions, tensor_types
 from tcp_eqsat.lang.ops.attributes import CompositeAttributes, ProjectAttributes
 from tcp_eqsat.lang.ops.regions import check_region, type_of_results
+from tcp_eqsat.lang.pointful import Operand, axis_index
 from tcp_eqsat.lang.program import Node, Region, walk
 from tcp_eqsat.lang.types import TensorType, TupleType, Type
 
@@ -83,6 +84,26 @@ project_op = define_op(
 )
 
 
+def barrier(x: Node) -> Node:
+    """The value itself, which no rule sees through."""
+    return Node.make(barrier_op, (x,))
+
+
+def _infer_barrier(operands: tuple[Type, ...], attributes: None) -> Type:
+    return tensor_types("optimization_barrier", operands)[0]
+
+
+barrier_op = define_op(
+    "optimization_barrier", arity=1, attributes=None, infer=_infer_barrier,
+    reference=lambda attributes, result, x: x,
+    pointful=lambda attributes, operands, result: Operand(
+        0, tuple(map(axis_index, range(result.rank))), result.dtype),
+    derivative=lambda node, g: (barrier(g),),
+    doc="The operand itself, which no rule sees through: what is before it and what is after it are not rewritten "
+        "together.",
+)
+
+
 def expand(roots: tuple[Node, ...]) -> dict[Node, Node]:
     """Every node the roots depend on, mapped to its equal without composites, inside of regions as well."""
     values: dict[Node, Node] = {}
@@ -103,4 +124,4 @@ def _expanded_region(region: Region) -> Region:
     return Region(region.parameters, tuple(values[x] for x in region.results))
 
 
-__all__ = ["composite_op", "expand", "inline", "project_op", "tuple_of", "tuple_op"]
+__all__ = ["barrier", "barrier_op", "composite_op", "expand", "inline", "project_op", "tuple_of", "tuple_op"]
