@@ -12,6 +12,99 @@ from typing import Any
 import numpy as np
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
+from tcp_eqsat.frontends.array_elementwise import abs as abs
+from tcp_eqsat.frontends.array_elementwise import acos as acos
+from tcp_eqsat.frontends.array_elementwise import acosh as acosh
+from tcp_eqsat.frontends.array_elementwise import add as add
+from tcp_eqsat.frontends.array_elementwise import asin as asin
+from tcp_eqsat.frontends.array_elementwise import asinh as asinh
+from tcp_eqsat.frontends.array_elementwise import astype as astype
+from tcp_eqsat.frontends.array_elementwise import atan as atan
+from tcp_eqsat.frontends.array_elementwise import atan2 as atan2
+from tcp_eqsat.frontends.array_elementwise import atanh as atanh
+from tcp_eqsat.frontends.array_elementwise import bessel_i0e as bessel_i0e
+from tcp_eqsat.frontends.array_elementwise import bessel_i1e as bessel_i1e
+from tcp_eqsat.frontends.array_elementwise import bitcast as bitcast
+from tcp_eqsat.frontends.array_elementwise import bitwise_and as bitwise_and
+from tcp_eqsat.frontends.array_elementwise import bitwise_invert as bitwise_invert
+from tcp_eqsat.frontends.array_elementwise import bitwise_left_shift as bitwise_left_shift
+from tcp_eqsat.frontends.array_elementwise import bitwise_or as bitwise_or
+from tcp_eqsat.frontends.array_elementwise import bitwise_right_shift as bitwise_right_shift
+from tcp_eqsat.frontends.array_elementwise import bitwise_xor as bitwise_xor
+from tcp_eqsat.frontends.array_elementwise import cbrt as cbrt
+from tcp_eqsat.frontends.array_elementwise import ceil as ceil
+from tcp_eqsat.frontends.array_elementwise import clip as clip
+from tcp_eqsat.frontends.array_elementwise import complex as complex
+from tcp_eqsat.frontends.array_elementwise import conj as conj
+from tcp_eqsat.frontends.array_elementwise import copysign as copysign
+from tcp_eqsat.frontends.array_elementwise import cos as cos
+from tcp_eqsat.frontends.array_elementwise import cosh as cosh
+from tcp_eqsat.frontends.array_elementwise import count_leading_zeros as count_leading_zeros
+from tcp_eqsat.frontends.array_elementwise import digamma as digamma
+from tcp_eqsat.frontends.array_elementwise import divide as divide
+from tcp_eqsat.frontends.array_elementwise import equal as equal
+from tcp_eqsat.frontends.array_elementwise import erf as erf
+from tcp_eqsat.frontends.array_elementwise import erf_inv as erf_inv
+from tcp_eqsat.frontends.array_elementwise import erfc as erfc
+from tcp_eqsat.frontends.array_elementwise import exp as exp
+from tcp_eqsat.frontends.array_elementwise import exp2 as exp2
+from tcp_eqsat.frontends.array_elementwise import expm1 as expm1
+from tcp_eqsat.frontends.array_elementwise import floor as floor
+from tcp_eqsat.frontends.array_elementwise import floor_divide as floor_divide
+from tcp_eqsat.frontends.array_elementwise import fma as fma
+from tcp_eqsat.frontends.array_elementwise import fmod as fmod
+from tcp_eqsat.frontends.array_elementwise import greater as greater
+from tcp_eqsat.frontends.array_elementwise import greater_equal as greater_equal
+from tcp_eqsat.frontends.array_elementwise import hypot as hypot
+from tcp_eqsat.frontends.array_elementwise import igamma as igamma
+from tcp_eqsat.frontends.array_elementwise import igamma_grad_a as igamma_grad_a
+from tcp_eqsat.frontends.array_elementwise import igammac as igammac
+from tcp_eqsat.frontends.array_elementwise import imag as imag
+from tcp_eqsat.frontends.array_elementwise import isfinite as isfinite
+from tcp_eqsat.frontends.array_elementwise import isinf as isinf
+from tcp_eqsat.frontends.array_elementwise import isnan as isnan
+from tcp_eqsat.frontends.array_elementwise import less as less
+from tcp_eqsat.frontends.array_elementwise import less_equal as less_equal
+from tcp_eqsat.frontends.array_elementwise import lgamma as lgamma
+from tcp_eqsat.frontends.array_elementwise import log as log
+from tcp_eqsat.frontends.array_elementwise import log1p as log1p
+from tcp_eqsat.frontends.array_elementwise import log2 as log2
+from tcp_eqsat.frontends.array_elementwise import log10 as log10
+from tcp_eqsat.frontends.array_elementwise import logaddexp as logaddexp
+from tcp_eqsat.frontends.array_elementwise import logical_and as logical_and
+from tcp_eqsat.frontends.array_elementwise import logical_not as logical_not
+from tcp_eqsat.frontends.array_elementwise import logical_or as logical_or
+from tcp_eqsat.frontends.array_elementwise import logical_xor as logical_xor
+from tcp_eqsat.frontends.array_elementwise import logistic as logistic
+from tcp_eqsat.frontends.array_elementwise import maximum as maximum
+from tcp_eqsat.frontends.array_elementwise import minimum as minimum
+from tcp_eqsat.frontends.array_elementwise import multiply as multiply
+from tcp_eqsat.frontends.array_elementwise import negative as negative
+from tcp_eqsat.frontends.array_elementwise import nextafter as nextafter
+from tcp_eqsat.frontends.array_elementwise import not_equal as not_equal
+from tcp_eqsat.frontends.array_elementwise import polygamma as polygamma
+from tcp_eqsat.frontends.array_elementwise import popcount as popcount
+from tcp_eqsat.frontends.array_elementwise import positive as positive
+from tcp_eqsat.frontends.array_elementwise import pow as pow
+from tcp_eqsat.frontends.array_elementwise import real as real
+from tcp_eqsat.frontends.array_elementwise import reciprocal as reciprocal
+from tcp_eqsat.frontends.array_elementwise import reduce_precision as reduce_precision
+from tcp_eqsat.frontends.array_elementwise import remainder as remainder
+from tcp_eqsat.frontends.array_elementwise import round as round
+from tcp_eqsat.frontends.array_elementwise import round_away as round_away
+from tcp_eqsat.frontends.array_elementwise import rsqrt as rsqrt
+from tcp_eqsat.frontends.array_elementwise import sign as sign
+from tcp_eqsat.frontends.array_elementwise import signbit as signbit
+from tcp_eqsat.frontends.array_elementwise import sin as sin
+from tcp_eqsat.frontends.array_elementwise import sinh as sinh
+from tcp_eqsat.frontends.array_elementwise import sqrt as sqrt
+from tcp_eqsat.frontends.array_elementwise import square as square
+from tcp_eqsat.frontends.array_elementwise import subtract as subtract
+from tcp_eqsat.frontends.array_elementwise import tan as tan
+from tcp_eqsat.frontends.array_elementwise import tanh as tanh
+from tcp_eqsat.frontends.array_elementwise import trunc as trunc
+from tcp_eqsat.frontends.array_elementwise import where as where
+from tcp_eqsat.frontends.array_elementwise import zeta as zeta
 from tcp_eqsat.frontends.traced import (
     Operand,
     Traced,
@@ -19,11 +112,9 @@ from tcp_eqsat.frontends.traced import (
     as_dtype,
     as_shape,
     as_size,
-    elementwise,
     infer_sizes,
     lift,
     lift_together,
-    logical,
     resolve_axes,
 )
 from tcp_eqsat.frontends.traced import broadcast_to as _broadcast_to
@@ -37,95 +128,6 @@ from tcp_eqsat.lang.types import F32, Kind, Shape
 
 newaxis = None
 e, pi, inf, nan = np.e, np.pi, np.inf, np.nan
-
-
-def _elementwise_function(name: str) -> Any:
-    op = scalar_op_named(name)
-
-    def function(*operands: Operand) -> Traced:
-        if len(operands) != op.arity:
-            raise TypeMismatch(f"{name} requires {op.arity} operands, got {len(operands)}")
-        return elementwise(name, *operands)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{op.doc} ({', '.join(op.operands)})"
-    return function
-
-
-add = _elementwise_function("add")
-subtract = _elementwise_function("subtract")
-multiply = _elementwise_function("multiply")
-divide = _elementwise_function("divide")
-fmod = _elementwise_function("fmod")
-pow = _elementwise_function("pow")
-maximum = _elementwise_function("maximum")
-minimum = _elementwise_function("minimum")
-negative = _elementwise_function("negative")
-abs = _elementwise_function("abs")
-sign = _elementwise_function("sign")
-square = _elementwise_function("square")
-sqrt = _elementwise_function("sqrt")
-rsqrt = _elementwise_function("rsqrt")
-exp = _elementwise_function("exp")
-exp2 = _elementwise_function("exp2")
-expm1 = _elementwise_function("expm1")
-log = _elementwise_function("log")
-log2 = _elementwise_function("log2")
-log1p = _elementwise_function("log1p")
-tanh = _elementwise_function("tanh")
-logistic = _elementwise_function("logistic")
-erf = _elementwise_function("erf")
-sin = _elementwise_function("sin")
-cos = _elementwise_function("cos")
-floor = _elementwise_function("floor")
-ceil = _elementwise_function("ceil")
-trunc = _elementwise_function("trunc")
-round = _elementwise_function("round")
-equal = _elementwise_function("equal")
-not_equal = _elementwise_function("not_equal")
-less = _elementwise_function("less")
-less_equal = _elementwise_function("less_equal")
-greater = _elementwise_function("greater")
-greater_equal = _elementwise_function("greater_equal")
-where = _elementwise_function("where")
-isfinite = _elementwise_function("isfinite")
-isnan = _elementwise_function("isnan")
-bitwise_and = _elementwise_function("bitwise_and")
-bitwise_or = _elementwise_function("bitwise_or")
-bitwise_xor = _elementwise_function("bitwise_xor")
-bitwise_invert = _elementwise_function("bitwise_invert")
-bitwise_left_shift = _elementwise_function("bitwise_left_shift")
-bitwise_right_shift = _elementwise_function("bitwise_right_shift")
-
-
-def logical_and(x: Operand, y: Operand) -> Traced:
-    """And of operands of dtype bool."""
-    return logical("logical_and", x, y)
-
-
-def logical_or(x: Operand, y: Operand) -> Traced:
-    """Or of operands of dtype bool."""
-    return logical("logical_or", x, y)
-
-
-def logical_xor(x: Operand, y: Operand) -> Traced:
-    """Exclusive or of operands of dtype bool."""
-    return logical("logical_xor", x, y)
-
-
-def logical_not(x: Operand) -> Traced:
-    """Not, of an operand of dtype bool."""
-    return logical("logical_not", x)
-
-
-def clip(x: Operand, lower: Operand, upper: Operand) -> Traced:
-    """minimum(maximum(x, lower), upper)."""
-    return minimum(maximum(x, lower), upper)
-
-
-def astype(x: Operand, dtype: Any) -> Traced:
-    """Value conversion; float to integer truncates and saturates."""
-    return Traced(lift(x)).astype(dtype)
 
 
 # Creation

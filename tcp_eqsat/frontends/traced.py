@@ -27,6 +27,8 @@ Operand = Any  # a Traced, a NumPy array or a Python number
 _UFUNCS = {
     "true_divide": "divide", "absolute": "abs", "power": "pow", "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift", "rint": "round",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh",
+    "arctanh": "atanh", "conjugate": "conj",
 }
 _LOGICAL = {
     "logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_xor": "bitwise_xor",
@@ -119,6 +121,8 @@ class Traced:
                 return matmul(*operands)
             if name in _LOGICAL:
                 return logical(name, *operands)
+            if name in ("floor_divide", "remainder"):
+                return (floor_divide if name == "floor_divide" else remainder)(*operands)
             if name in SCALAR_OPS:
                 return elementwise(name, *operands)
         raise TypeMismatch(f"numpy.{ufunc.__name__} can't be traced here; tcp.numpy lists what can")
@@ -169,6 +173,18 @@ class Traced:
     def __pow__(self, other: Operand) -> Traced:
         return elementwise("square", self) if isinstance(other, int) and other == 2 else elementwise(
             "pow", self, other)
+
+    def __floordiv__(self, other: Operand) -> Traced:
+        return floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Traced:
+        return floor_divide(other, self)
+
+    def __mod__(self, other: Operand) -> Traced:
+        return remainder(self, other)
+
+    def __rmod__(self, other: Operand) -> Traced:
+        return remainder(other, self)
 
     def __rpow__(self, other: Operand) -> Traced:
         return elementwise("pow", other, self)
@@ -341,6 +357,32 @@ def logical(name: str, *operands: Operand) -> Traced:
         if dtype is not BOOL:
             raise TypeMismatch(f"{name} requires operands of dtype bool, got {dtype}")
     return elementwise(_LOGICAL[name], *operands)
+
+
+def floor_divide(x: Operand, y: Operand) -> Traced:
+    """The quotient rounded down, as Python's //. Integers by 0: all bits set, as `divide`; floats: x / 0."""
+    left, right = map(Traced, lift_together([x, y]))
+    rest, quotient = elementwise("fmod", left, right), elementwise("divide", left, right)
+    if not left.dtype.is_signed:
+        return quotient
+    below = (rest != 0) & ((rest < 0) != (right < 0)) & (right != 0)
+    if left.dtype.is_integer:
+        return elementwise("where", below, quotient - 1, quotient)
+    whole = elementwise("round", (left - rest) / right)
+    whole = elementwise("where", below, whole - 1, whole)
+    whole = elementwise("where", whole == 0, elementwise("copysign", 0.0, quotient), whole)
+    return elementwise("where", right == 0, quotient, whole)
+
+
+def remainder(x: Operand, y: Operand) -> Traced:
+    """What `floor_divide` leaves, with the sign of y, as Python's %. Integers by 0: x itself; floats: NaN."""
+    left, right = map(Traced, lift_together([x, y]))
+    rest = elementwise("fmod", left, right)
+    if not left.dtype.is_signed:
+        return rest
+    moved = elementwise("where", (rest != 0) & ((rest < 0) != (right < 0)), rest + right, rest)
+    return moved if left.dtype.is_integer else elementwise(
+        "where", moved == 0, elementwise("copysign", moved, right), moved)
 
 
 # Structure

@@ -72,7 +72,7 @@ def digamma(x: Any) -> np.ndarray:
     below = given <= 0
     y = np.where(below, 1 - given, given)
     far = y > 2.0**40
-    y, total = np.where(far, 1, y), _LONG(0)
+    y, total = np.where(far, 1, y), np.zeros_like(y)
     for _ in range(_SHIFT):
         total, y = total - 1 / y, y + 1
     inverse = 1 / (y * y)
@@ -197,7 +197,7 @@ def _excess(a: Any, x: Any) -> tuple[Any, Any]:
 
 def _density(a: Any, x: Any) -> Any:
     """x**a * exp(-x) / gamma(a) in long double, for positive a and x; gamma is moved up where a is small."""
-    product, y = _LONG(1), a
+    product, y = np.ones_like(a), a
     for _ in range(_SHIFT):
         product, y = product * np.where(a < _SHIFT, y, 1), np.where(a < _SHIFT, y + 1, y)
     # x**y exp(-x) / gamma(y) by Stirling, with what a lacks to y
