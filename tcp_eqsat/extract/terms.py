@@ -26,7 +26,7 @@ from tcp_eqsat.lang.ops.elementwise import map_op
 from tcp_eqsat.lang.ops.movement import concatenate_op, pad_op, reshape_op, slice_op, view_op
 from tcp_eqsat.lang.ops.reduction import reduce_op
 from tcp_eqsat.lang.ops.source import constant_op, iota_op, parameter_op, size_op
-from tcp_eqsat.lang.ops.structure import project_op
+from tcp_eqsat.lang.ops.structure import barrier_op, project_op
 from tcp_eqsat.lang.ops.windows import reverse_op, windows_op
 from tcp_eqsat.lang.procedural import Procedure
 from tcp_eqsat.lang.scalar import ScalarApply, ScalarFunction, scalar_op_named
@@ -193,6 +193,8 @@ class _Compiler:
             return self._of(Form.POINT, node, (identity,) * len(node.operands), work=self._work(a.function))
         if node.op is view_op:
             return self._view(found, node, a.labels)
+        if node.op is barrier_op:
+            return self._view(found, node, identity)
         if node.op is reduce_op:
             if a.rank == len(a.extents):
                 return self._view(found, node, a.labels)
