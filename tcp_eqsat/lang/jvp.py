@@ -29,7 +29,7 @@ from tcp_eqsat.lang.scalar import (
     apply,
 )
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
-from tcp_eqsat.lang.types import TupleType
+from tcp_eqsat.lang.types import TensorType, TupleType
 
 Tangents = Sequence["Node | None"]
 """None: zero, or a dtype without derivatives."""
@@ -78,7 +78,7 @@ def push_forward(results: Iterable[Node], directions: Mapping[Node, Node | None]
     tangents: dict[Node, Node | None] = dict(directions)
     several: dict[Node, tuple[tuple[Node, ...], Tangents]] = {}
     for node in walk(roots):
-        if node in tangents or not node.operands:
+        if node in tangents or (not node.operands and isinstance(node.type, TensorType)):
             values[node] = node
             continue
         if node.op is project_op:
@@ -115,12 +115,21 @@ def _push_linear(node: Node, tangents: Tangents) -> Tangents:
     """The transpose of the derivative, which is linear in the cotangents."""
     derivative = node.op.derivative
     assert callable(derivative), f"{node.op.name} must be expanded before differentiation"
+    operands = tuple(placeholder(x.tensor_type) for x in node.operands)
+    moves = [None if t is None else placeholder(t.tensor_type) for t in tangents]
     seeds = [placeholder(t) if has_cotangent(t) else None for t in result_types((node,))]
-    parts = derivative(node, tuple(seeds) if isinstance(node.type, TupleType) else seeds[0])
-    pairs = [(part, t) for part, t in zip(parts, tangents, strict=True) if part is not None and t is not None]
+    parts = derivative(Node.make(node.op, operands, node.attributes),
+                       tuple(seeds) if isinstance(node.type, TupleType) else seeds[0])
+    pairs = [(part, t) for part, t in zip(parts, moves, strict=True) if part is not None and t is not None]
     own = [seed for seed in seeds if seed is not None]
-    found = dict(zip(own, accumulate([p for p, _ in pairs], [t for _, t in pairs], own), strict=True)) if pairs else {}
-    return [found.get(seed) if seed is not None else None for seed in seeds]
+    if not pairs:
+        return [None] * len(seeds)
+    transposed = accumulate([p for p, _ in pairs], [t for _, t in pairs], own)
+    # No value of the cotangents changes the transpose; an intermediate form may mention them all the same.
+    parameters = (*operands, *(t for t in moves if t is not None), *own)
+    values = (*node.operands, *(t for t in tangents if t is not None), *map(zeros, own))
+    found = dict(zip(own, inline(Region(parameters, transposed), values), strict=True))
+    return [None if seed is None else found[seed] for seed in seeds]
 
 
 def _push_map(node: Node, tangents: Tangents) -> Node | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.dims import Size, equal
 from tcp_eqsat.lang.op import op_named
 from tcp_eqsat.lang.ops.attributes import DynamicSliceAttributes, GatherAttributes, ScatterAttributes, WindowAxes
 from tcp_eqsat.lang.ops.builders import composite, parameter, results_of
@@ -73,7 +74,7 @@ def take(x: Node, indices: Node, axis: int, *, clamped: bool = True) -> Node:
         raise TypeMismatch(f"take requires an axis of {x.type}, got {axis}")
     inside = (*range(axis), *range(axis + len(indices.shape), rank - 1 + len(indices.shape)))
     axes = WindowAxes(inside, (axis,), (), (), (axis,), len(indices.shape), clamped)
-    return gather(x, indices, axes, tuple(1 if a == axis else size for a, size in enumerate(x.shape)))
+    return gather(x, indices, axes, tuple(one_of(size) if a == axis else size for a, size in enumerate(x.shape)))
 
 
 def take_along_axis(x: Node, indices: Node, axis: int, *, clamped: bool = True) -> Node:
@@ -87,7 +88,12 @@ def take_along_axis(x: Node, indices: Node, axis: int, *, clamped: bool = True) 
                            f"{indices.type} and {axis}")
     others = tuple(a for a in range(rank) if a != axis)
     axes = WindowAxes((), (axis,), others, others, (axis,), rank, clamped)
-    return gather(x, indices, axes, (1,) * rank)
+    return gather(x, indices, axes, tuple(one_of(size) if a == axis else 1 for a, size in enumerate(x.shape)))
+
+
+def one_of(size: Size) -> Size:
+    """The size of a window of one element along an axis, which nothing has none of."""
+    return 0 if equal(size, 0) else 1
 
 
 def embedding(table: Node, indices: Node) -> Node:

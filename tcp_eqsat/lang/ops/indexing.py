@@ -21,6 +21,7 @@ from tcp_eqsat.lang.ops.index_builders import (
     dynamic_slice,
     dynamic_update_slice,
     gather,
+    one_of,
     renumbered,
     replacing,
     scatter,
@@ -460,7 +461,8 @@ def _combining(count: int, n: int, dtype: DType, a: ScatterAttributes, make: Cal
 
 def _window_sizes(a: WindowAxes, shape: Shape, indices: Node, windows: Shape) -> Shape:
     layout = _layout(a, len(shape), len(indices.shape))
-    return tuple(_window_size(layout, windows, axis) for axis in range(len(shape)))
+    return tuple(windows[layout.window[axis]] if axis in layout.window else one_of(size)
+                 for axis, size in enumerate(shape))
 
 
 def _winners(a: ScatterAttributes, x: Node, indices: Node, update: Node, sizes: Shape) -> tuple[Node, Node]:
