@@ -763,12 +763,14 @@ def random_program(
     """A function of at most `size` random operations (and leaves).
 
     stable  nothing discontinuous is applied to a value that is computed to some accuracy only
-    names   the tensor operations to use (default: all)
+    names   the tensor operations to use (default: those that are kernels)
     """
     generator = random.Random(f"program {seed}")
     maker = Maker(generator, tuple(dtypes), max_rank, symbolic, stable)
-    names = tuple(n for n in SAMPLERS if OPS[n].pointful is not PROCEDURAL) if names is None else tuple(names)
-    weights = [WEIGHTS.get(name, 4) for name in names]
+    weights = [WEIGHTS.get(name, 4) or 4 for name in names or ()]
+    if names is None:
+        names = tuple(n for n in SAMPLERS if OPS[n].pointful is not PROCEDURAL)
+        weights = [WEIGHTS.get(name, 4) for name in names]
     for _ in range(size):
         extend(maker, generator.choices(names, weights)[0])
     return Sample(seed, size, _function(maker, random.Random(f"results {seed}")), frozenset(maker.rough))

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from disturbed import disturbances
-from programs import SYMBOLS, Sample, random_program
+from programs import SAMPLERS, SYMBOLS, Sample, random_program
 
 import tcp_eqsat as tcp
 from tcp_eqsat.compare import compare
+from tcp_eqsat.lang.op import IN_REGIONS, OPS, PROCEDURAL
 from tcp_eqsat.lang.program import Function, Node
 from tcp_eqsat.lang.reference import evaluate
 from tcp_eqsat.pipeline import expanded
@@ -91,6 +92,23 @@ def test_program_with_frozen_parameters_equals_the_reference(frozen_seed: int, n
             compiled = compiled.update(**constants)
         rest = [array for x, array in arguments if x not in frozen]
         check(sample, numerics, values, arrays, compiled(*rest))
+
+
+STEPS = tuple(name for name in SAMPLERS if OPS[name].pointful in (PROCEDURAL, IN_REGIONS))
+
+
+def test_program_of_all_operations_equals_the_reference(frozen_seed: int) -> None:
+    """Routines and control flow among kernels, some parameters frozen."""
+    sample = random_program(
+        frozen_seed, size=4 + frozen_seed % 12, stable=True, names=(*SAMPLERS, *STEPS, *STEPS), max_rank=4)
+    frozen = {x for x in sample.function.parameters if is_frozen(x, frozen_seed) and frozen_seed % 8 == 0}
+    for variant in range(2):
+        arrays = sample.arrays(variant, "tame")
+        arguments = list(zip(sample.function.parameters, arrays, strict=True))
+        constants = {x.attributes.name: array for x, array in arguments if x in frozen}
+        compiled = tcp.compile(sample.function, constants=constants)
+        rest = [array for x, array in arguments if x not in frozen]
+        check(sample, "exact", "tame", arrays, compiled(*rest))
 
 
 @pytest.mark.parametrize("limits", [
