@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from tcp_eqsat.errors import TypeMismatch, UnknownName, VerificationError
 from tcp_eqsat.frontends.mlir.expectations import CHECK_CALLS
 from tcp_eqsat.frontends.mlir.hlo_elementwise import CHLO_ELEMENTWISE, ELEMENTWISE
-from tcp_eqsat.frontends.mlir.hlo_indexing import CHLO_INDEXING
+from tcp_eqsat.frontends.mlir.hlo_indexing import CHLO_INDEXING, greatest
 from tcp_eqsat.frontends.mlir.scope import Claim, Content
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.frontends.mlir.symbolic import assume, is_false
-from tcp_eqsat.lang.ops.order_builders import top_k
 
 
 def _shape_assertion(site: Site) -> tuple[Content, ...]:
@@ -43,13 +42,13 @@ def _mhlo_top_k(site: Site) -> tuple[Content, ...]:
     if not inner.flag("largest", True):
         raise VerificationError(f"{site.name} of the least values is not supported")
     (x,) = site.tensors(1)
-    return top_k(x, inner.integer("k"))
+    return greatest(x, inner.integer("k"))
 
 
 def _dynamic_top_k(site: Site) -> tuple[Content, ...]:
     site.require_operands(2)
     (count,) = site.known(1)
-    return top_k(site.tensor(0), count)
+    return greatest(site.tensor(0), count)
 
 
 def _same(site: Site) -> tuple[Content, ...]:

@@ -14,6 +14,7 @@ from tcp_eqsat.frontends.mlir.hlo_control import CONTROL
 from tcp_eqsat.frontends.mlir.hlo_convolution import CONVOLUTION
 from tcp_eqsat.frontends.mlir.hlo_elementwise import CHLO_ELEMENTWISE, ELEMENTWISE
 from tcp_eqsat.frontends.mlir.hlo_indexing import CHLO_INDEXING, INDEXING
+from tcp_eqsat.frontends.mlir.hlo_linear import LINEAR
 from tcp_eqsat.frontends.mlir.hlo_parallel import PARALLEL
 from tcp_eqsat.frontends.mlir.hlo_reduction import REDUCTION
 from tcp_eqsat.frontends.mlir.hlo_source import CHLO_SOURCE, SOURCE
@@ -21,8 +22,8 @@ from tcp_eqsat.frontends.mlir.hlo_structure import STRUCTURE
 from tcp_eqsat.frontends.mlir.site import Lowering
 
 HLO: Mapping[str, Lowering] = {
-    **BITS, **CONTROL, **CONVOLUTION, **CUSTOM, **ELEMENTWISE, **INDEXING, **PARALLEL, **REDUCTION, **SOURCE,
-    **STRUCTURE,
+    **BITS, **CONTROL, **CONVOLUTION, **CUSTOM, **ELEMENTWISE, **INDEXING, **LINEAR, **PARALLEL, **REDUCTION,
+    **SOURCE, **STRUCTURE,
 }
 
 CHLO: Mapping[str, Lowering] = {**CHLO_ELEMENTWISE, **CHLO_INDEXING, **CHLO_SOURCE}

@@ -57,14 +57,12 @@ CHLO_UNARY = {
     "atanh": "atanh",
     "bessel_i1e": "bessel_i1e",
     "conj": "conj",
-    "cosh": "cosh",
     "digamma": "digamma",
     "erf": "erf",
     "erf_inv": "erf_inv",
     "erfc": "erfc",
     "is_inf": "isinf",
     "lgamma": "lgamma",
-    "sinh": "sinh",
     "square": "square",
     "tan": "tan",
 }
@@ -344,6 +342,37 @@ def _is_infinite(sign: int) -> Lowering:
     return lower
 
 
+def _halves(site: Site) -> tuple[Node, Node, DType]:
+    """e^x / 2 and e^-x / 2 as CHLO defines them, by log(1/2) in the exponent so that neither overflows
+    before the result does; in at least f32, and the dtype they are to be rounded to."""
+    (x,) = site.tensors(1)
+    work = F32 if x.dtype.bits < 32 else x.dtype
+    wide = convert(x, work)
+    half = splat(math.log(0.5), work, x.shape)
+    rising = apply_scalar("exp", apply_scalar("add", wide, half))
+    return rising, apply_scalar("exp", apply_scalar("subtract", half, wide)), x.dtype
+
+
+def _cosh(site: Site) -> Node:
+    (x,) = site.tensors(1)
+    if not x.dtype.is_float:
+        return apply_scalar("cosh", x)
+    rising, falling, dtype = _halves(site)
+    return convert(apply_scalar("add", rising, falling), dtype)
+
+
+def _sinh(site: Site) -> Node:
+    """By halves of exponentials where |x| >= 1; they cancel below."""
+    (x,) = site.tensors(1)
+    if not x.dtype.is_float:
+        return apply_scalar("sinh", x)
+    rising, falling, dtype = _halves(site)
+    large = convert(apply_scalar("subtract", rising, falling), dtype)
+    size = apply_scalar("abs", x)
+    is_small = apply_scalar("less", size, splat(1, x.dtype, x.shape))
+    return map_scalar(scalar_op_named("where"), is_small, apply_scalar("sinh", x), large)
+
+
 CHLO_ELEMENTWISE: Mapping[str, Lowering] = {
     **{name: _unary(meaning) for name, meaning in CHLO_UNARY.items()},
     **{name: _binary(meaning) for name, meaning in CHLO_BINARY.items()},
@@ -355,6 +384,8 @@ CHLO_ELEMENTWISE: Mapping[str, Lowering] = {
     "broadcast_select": _select,
     "broadcast_shift_right_arithmetic": _shift_right(signed=True),
     "broadcast_shift_right_logical": _shift_right(signed=False),
+    "cosh": _cosh,
     "is_neg_inf": _is_infinite(-1),
     "is_pos_inf": _is_infinite(1),
+    "sinh": _sinh,
 }

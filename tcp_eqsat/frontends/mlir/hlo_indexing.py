@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, VerificationError
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
-from tcp_eqsat.lang.dims import Size
+from tcp_eqsat.lang.dims import Size, less_equal
 from tcp_eqsat.lang.ops.attributes import WindowAxes
+from tcp_eqsat.lang.ops.builders import slice_
 from tcp_eqsat.lang.ops.index_builders import dynamic_slice, dynamic_update_slice, gather, scatter
-from tcp_eqsat.lang.ops.order_builders import sort, top_k
+from tcp_eqsat.lang.ops.order_builders import sort, sort_with_order
 from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.scalar import ScalarExpr, ScalarFunction, apply, literal, parameter
+from tcp_eqsat.lang.types import I32, DType, dtype_named
 
 
 def _axes(site: Site, key: str, names: tuple[str, str, str, str, str], clamped: bool) -> WindowAxes:
@@ -95,9 +98,35 @@ def _sort(site: Site) -> tuple[Node, ...]:
     return sort(site.tensors(), functions[0], axis) if rank else operands
 
 
+def in_total_order(dtype: DType) -> ScalarFunction:
+    """Whether x comes before y in descending order; of floats NaN, inf, ..., +0, -0, ..., -inf, -NaN."""
+    x, y = (_ordered(parameter(n, dtype)) for n in (0, 1))
+    return ScalarFunction((dtype, dtype), apply("greater", x, y))
+
+
+def _ordered(x: ScalarExpr) -> ScalarExpr:
+    """An integer in the total order of floats; x itself of other dtypes."""
+    if not x.dtype.is_float:
+        return x
+    integer = dtype_named(f"i{x.dtype.bits}")
+    bits = apply(f"bitcast_{integer}", x)
+    flipped = apply("bitwise_xor", bits, literal(2 ** (integer.bits - 1) - 1, integer))
+    return apply("where", apply("less", bits, literal(0, integer)), flipped, bits)
+
+
+def greatest(x: Node, count: Size) -> tuple[Node, Node]:
+    """The `count` greatest values along the last axis in descending total order, equal ones in order, and
+    their indices as i32."""
+    if not x.shape or less_equal(count, x.shape[-1]) is not True or less_equal(0, count) is not True:
+        raise ShapeMismatch(f"top_k requires at most as many values as the last axis of {x.type} has, got {count}")
+    values, order = sort_with_order(x, len(x.shape) - 1, in_total_order(x.dtype), I32)
+    starts, limits = (0,) * len(x.shape), (*x.shape[:-1], count)
+    return slice_(values, starts, limits), slice_(order, starts, limits)
+
+
 def _top_k(site: Site) -> tuple[Node, ...]:
     (x,) = site.tensors(1)
-    return top_k(x, site.integer("k"))
+    return greatest(x, site.integer("k"))
 
 
 def _torch_index_select(site: Site) -> Node:

@@ -15,7 +15,7 @@ from tcp_eqsat.lang.ops.builders import splat
 from tcp_eqsat.lang.ops.window_builders import WindowShape, reduce_window, select_and_scatter
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarFunction, scalar_op_named
-from tcp_eqsat.lang.types import BOOL, C64, C128, F32, I32, DType
+from tcp_eqsat.lang.types import BOOL, F32, I32, DType
 
 # Contractions
 
@@ -60,12 +60,9 @@ def _contract(site: Site, contracted: AxisPairs, batch: AxisPairs) -> Node:
 
 
 def contraction_dtype(result: DType) -> DType:
-    """What products are computed and added up in, for a result of a dtype. Parts of complex numbers cancel, so
-    that sums of c64 have more digits on the way."""
+    """What products are computed and added up in, for a result of a dtype."""
     if result == BOOL:
         return I32
-    if result == C64:
-        return C128
     return (F32 if result.is_float else I32) if result.storage_only else result
 
 

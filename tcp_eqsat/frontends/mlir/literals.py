@@ -27,7 +27,8 @@ from tcp_eqsat.frontends.mlir.tree import (
     QuantizedType,
     SyntaxType,
 )
-from tcp_eqsat.lang.types import BOOL, F32, F64, DType, Kind
+from tcp_eqsat.lang.narrow import convert_array
+from tcp_eqsat.lang.types import BOOL, F8E8M0FNU, F32, F64, DType, Kind
 
 _NUMBER = re.compile(
     r"-?+(?:0x[0-9A-Fa-f]++|\d++(?:\.\d*+(?:[eE][-+]?+\d++)?+)?+)|true|false", re.ASCII
@@ -185,8 +186,7 @@ def _numbers(texts: list[str], dtype: DType, literal: Dense, source: Source) -> 
     dtype = _part(dtype)
     if len(texts) > 1 and not _UNUSUAL.search(literal.text):
         if dtype.is_float:
-            with np.errstate(over="ignore"):
-                values = np.array(list(map(float, texts))).astype(dtype.numpy)
+            values = convert_array(np.array(list(map(float, texts))), dtype)
             if np.isfinite(values.astype(np.float64)).all():
                 return values
         elif (
@@ -238,9 +238,11 @@ def _float(text: str, dtype: DType) -> Any:
         return np.array(bits, f"u{dtype.bytes}").view(dtype.numpy)[()]
     if len(text) > _MOST_DIGITS:
         return None
-    with np.errstate(over="ignore"):
-        value = np.float64(float(text)).astype(dtype.numpy)
-    return value if _keeps(float(text), float(value)) else None
+    value = float(text)
+    if dtype == F8E8M0FNU and value == 0:  # which has no zero
+        value = 2.0**-127
+    rounded = convert_array(np.float64(value), dtype)[()]
+    return rounded if _keeps(value, float(rounded)) else None
 
 
 def _keeps(value: float, rounded: float) -> bool:

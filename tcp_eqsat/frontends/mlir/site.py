@@ -33,9 +33,10 @@ from tcp_eqsat.frontends.mlir.tree import (
     TensorText,
 )
 from tcp_eqsat.lang.dims import Size
-from tcp_eqsat.lang.ops.builders import constant
+from tcp_eqsat.lang.ops.builders import concatenate, constant, map_scalar, reshape, size_value
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarFunction
+from tcp_eqsat.lang.scalars.conversion import conversion
 from tcp_eqsat.lang.types import DType, TensorType
 
 Lowering = Callable[["Site"], "Content | tuple[Content, ...]"]
@@ -88,18 +89,19 @@ class Site:
         return tuple(map(self.tensor, range(len(self.op.operands))))
 
     def node_of(self, content: Content) -> Node:
-        """A tensor as a node; integers must be known as numbers."""
+        """A tensor as a node."""
         if isinstance(content, Node):
             return content
         if not isinstance(content, Extents):
             raise TypeMismatch(f"{self.name} requires a tensor, got {format_content(content)}")
-        numbers = [size for size in content.sizes if isinstance(size, int)]
-        if len(numbers) != len(content.sizes):
-            raise ShapeMismatch(
-                f"{self.name} requires elements that are numbers, got sizes {list(map(str, content.sizes))}"
-            )
         dtype = ELEMENT_DTYPES.get(content.element, ELEMENT_DTYPES["index"])
-        return constant(np.array(numbers, np.int64).astype(dtype.numpy).reshape(content.shape))
+        numbers = [size for size in content.sizes if isinstance(size, int)]
+        if len(numbers) == len(content.sizes):
+            return constant(np.array(numbers, np.int64).astype(dtype.numpy).reshape(content.shape))
+        values = [map_scalar(conversion(dtype), size_value(size)) for size in content.sizes]
+        if not content.shape:
+            return values[0]
+        return concatenate(tuple(reshape(value, (1,)) for value in values), 0)
 
     def known(self, position: int) -> tuple[Size, ...]:
         """The integers of an operand, in order, which must be known when the program is read."""
