@@ -34,6 +34,7 @@ from tcp_eqsat.rules.sample import DeadEnd, Placed, Sample
 
 SYMBOLS: dict[str, int] = {"n": 5, "k": 6}
 _SYMBOLIC = [symbol(name, 4, LARGEST) for name in SYMBOLS]
+_COMPUTED = [dtype for dtype in DTYPES.values() if not dtype.storage_only]
 _NUMBERS = (0, 1, -1, 2, 0.5, -0.0, 3, -2, 4, 0.25, 10, float("inf"), float("nan"), 1e-3)
 
 
@@ -96,7 +97,7 @@ class Sampler:
         if key in self.classes.fixed:
             return self.classes.fixed[key]
         if key not in self._dtypes:
-            others = [*DTYPES.values()]
+            others = [*DTYPES.values(), *_COMPUTED, *_COMPUTED]
             self._dtypes[key] = self.rng.choice((F32, F32, F32, F64, I32, *self.rng.choices(others, k=2)))
         return self._dtypes[key]
 
