@@ -12,6 +12,7 @@ import threading
 import numpy as np
 import pytest
 from programs import SAMPLERS, random_array, reduction_dtypes, single_operation
+from structured_refusals import STRUCTURED
 
 from tcp_eqsat.errors import ShapeMismatch, TcpError, TypeMismatch, UnknownName
 from tcp_eqsat.lang import text
@@ -530,6 +531,7 @@ REFUSED: list[tuple[str, tuple[Node, ...], object, type[TcpError], str]] = [
     ("project", (X,), ProjectAttributes(0), TypeMismatch, "project requires an operand with more than 0 results"),
     ("project", (tuple_of(X),), ProjectAttributes(1), TypeMismatch, "more than 1 results, got (f32[2, 3])"),
     ("project", (tuple_of(X),), ProjectAttributes(-1), TypeMismatch, "project"),
+    *STRUCTURED,
 ]
 
 

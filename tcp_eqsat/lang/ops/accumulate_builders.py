@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.op import op_named
 from tcp_eqsat.lang.ops.attributes import ConstantAttributes, CumulativeAttributes, ReduceGeneralAttributes
-from tcp_eqsat.lang.ops.builders import broadcast_scalar, iota, map_scalar, reduce_axes, results_of, scalar_constant
+from tcp_eqsat.lang.ops.builders import broadcast_scalar, iota, map_scalar, reduce_axes, results_of, splat, view
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import (
     ScalarApply,
-    ScalarExpr,
     ScalarFunction,
     ScalarOp,
     apply,
     encode_number,
     function_of,
     literal,
-    scalar_op_named,
 )
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
+from tcp_eqsat.lang.scalar import scalar_op_named as _op
 from tcp_eqsat.lang.types import I64, DType
 
 
@@ -33,7 +34,7 @@ def cumulative(operands: Sequence[Node], functions: Sequence[ScalarFunction], ax
 
 def cumulative_of(operation: str, x: Node, axis: int, *, reverse: bool = False) -> Node:
     """Everything so far by one scalar operation: "add", "multiply", "maximum", "minimum"."""
-    function = function_of(scalar_op_named(operation), x.dtype, x.dtype)
+    function = function_of(_op(operation), x.dtype, x.dtype)
     return cumulative((x,), (function,), axis, reverse=reverse)[0]
 
 
@@ -98,23 +99,20 @@ def extreme_index(x: Node, axis: int, *, least: bool = False, dtype: DType = I64
     """
     if not 0 <= axis < len(x.shape):
         raise TypeMismatch(f"the index of an extreme requires an axis of {x.type}, got {axis}")
-    operation = scalar_op_named("minimum" if least else "maximum")
-    assert operation.identity is not None
-    best, at = scalar_parameter(0, x.dtype), scalar_parameter(1, dtype)
-    value, index = scalar_parameter(2, x.dtype), scalar_parameter(3, dtype)
-    better = _beats(value, best, "less" if least else "greater")
-    parameters = (x.dtype, dtype, x.dtype, dtype)
-    functions = (ScalarFunction(parameters, apply("where", better, value, best)),
-                 ScalarFunction(parameters, apply("where", better, index, at)))
-    initial = (scalar_constant(operation.identity(x.dtype), x.dtype), scalar_constant(0, dtype))
-    return reduce_general((x, iota(dtype, x.shape, axis)), initial, functions, (axis,))[1]
+    labels = tuple(label for label in range(len(x.shape)) if label != axis)
+    best = reduce_axes(_op("minimum" if least else "maximum"), x, (axis,))
+    same = _is_value(x, view(best, labels, x.shape))
+    none = int(np.iinfo(dtype.numpy).max)
+    places = map_scalar(_op("where"), same, iota(dtype, x.shape, axis), splat(none, dtype, x.shape))
+    first = reduce_axes(_op("minimum"), places, (axis,))
+    missing = map_scalar(_op("equal"), first, splat(none, dtype, first.shape))
+    return map_scalar(_op("where"), missing, splat(0, dtype, first.shape), first)
 
 
-def _beats(value: ScalarExpr, best: ScalarExpr, comparison: str) -> ScalarExpr:
-    better = apply(comparison, value, best)
-    if not value.dtype.is_float:
-        return better
-    first_nan = apply("bitwise_and", apply("isnan", value), apply("bitwise_invert", apply("isnan", best)))
-    return apply("bitwise_or", better, first_nan)
-
-
+def _is_value(x: Node, value: Node) -> Node:
+    """Where x is a value, a NaN any NaN."""
+    same = map_scalar(_op("equal"), x, value)
+    if not x.dtype.is_float:
+        return same
+    both = map_scalar(_op("bitwise_and"), map_scalar(_op("isnan"), x), map_scalar(_op("isnan"), value))
+    return map_scalar(_op("bitwise_or"), same, both)

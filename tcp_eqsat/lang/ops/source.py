@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang.dims import Dim
 from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.op import NOT_DIFFERENTIABLE, define_op
 from tcp_eqsat.lang.ops.attributes import ConstantAttributes, IotaAttributes, ParameterAttributes, SizeAttributes
@@ -69,8 +70,15 @@ iota_op = define_op(
     doc="The index along one axis, converted to the dtype (integers wrap, floats round).",
 )
 
+
+def _infer_size(operands: tuple[Type, ...], attributes: SizeAttributes) -> TensorType:
+    if not isinstance(attributes.size, (int, Dim)):
+        raise TypeMismatch(f"size requires a size that is an int or symbolic, got {attributes.size!r}")
+    return TensorType(I64, ())
+
+
 size_op = define_op(
-    "size", arity=0, attributes=SizeAttributes, infer=lambda operands, attributes: TensorType(I64, ()),
+    "size", arity=0, attributes=SizeAttributes, infer=_infer_size,
     reference=lambda attributes, result: np.int64(attributes.size),
     pointful=lambda attributes, operands, result: Position(Affine((), attributes.size), I64),
     derivative=NOT_DIFFERENTIABLE,
