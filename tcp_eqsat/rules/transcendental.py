@@ -7,7 +7,7 @@ exactly.
 from __future__ import annotations
 
 from tcp_eqsat.lang.tiers import FINITE_ONLY, REASSOCIATION
-from tcp_eqsat.rules.facts import nonnegative, not_negative_zero
+from tcp_eqsat.rules.facts import is_float, nonnegative, not_negative_zero
 from tcp_eqsat.rules.functions import (
     abs,
     cos,
@@ -94,7 +94,8 @@ powers = RuleSet((
     rule("power_two", pow(x, 2), square(x), needs=REASSOCIATION, phase=SIMPLIFY, doc="A product instead of pow."),
     rule("power_three", pow(x, 3), square(x) * x, needs=REASSOCIATION, phase=SIMPLIFY,
          doc="Products instead of pow; tanh forms of gelu are written so."),
-    rule("power_minus_one", pow(x, -1), 1 / x, needs=REASSOCIATION, phase=SIMPLIFY, doc="A quotient instead of pow."),
+    rule("power_minus_one", pow(x, -1), 1 / x, when=is_float(x), needs=REASSOCIATION, phase=SIMPLIFY,
+         doc="A quotient instead of pow. Of integers pow(0, -1) is 0 and 1 / 0 is not."),
     rule("power_half", pow(x, 0.5), sqrt(x), needs=REASSOCIATION | FINITE_ONLY, phase=SIMPLIFY,
          doc="At -infinity the power is +infinity, the root NaN."),
     rule("power_minus_half", pow(x, -0.5), rsqrt(x), needs=REASSOCIATION | FINITE_ONLY, phase=SIMPLIFY,

@@ -27,8 +27,8 @@ from tcp_eqsat.lang.types import DTYPES, F32, TensorType
 
 LACKING = {
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i0e", "bessel_i1e", "conj", "copysign", "cosh",
-    "digamma", "erf", "erf_inv", "erfc", "fma", "hypot", "igamma", "igamma_grad_a", "igammac", "isinf", "lgamma", "log10", "log2",
-    "nextafter", "polygamma", "signbit", "sinh", "zeta",
+    "digamma", "erf", "erf_inv", "erfc", "fma", "hypot", "igamma", "igamma_grad_a", "igammac", "isinf",
+    "lgamma", "log10", "log2", "nextafter", "polygamma", "signbit", "sinh", "zeta",
 } | {name for name in SCALAR_OPS if name.startswith(("bitcast_", "reduce_precision_"))}
 """Scalar operations that xla_hlo has no operation for, and no others that equal them."""
 SPEAKABLE = [name for name in SCALAR_OPS if name not in LACKING]
