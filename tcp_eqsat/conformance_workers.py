@@ -28,10 +28,10 @@ class _Worker:
 def _work(connection: Connection) -> None:
     """Runs the files it is told, sending every outcome, and None after each file."""
     while True:
-        task = connection.recv()
-        if task is None:
+        try:
+            path, mode, pattern = connection.recv()
+        except EOFError:  # there are no more
             return
-        path, mode, pattern = task
         try:
             for outcome in run_file(path, mode, pattern):
                 connection.send(outcome)

@@ -15,17 +15,13 @@ from tcp_eqsat.errors import (
     VerificationError,
 )
 from tcp_eqsat.frontends.mlir.dialects import DIALECTS
+from tcp_eqsat.frontends.mlir.hlo_quantized import has_quantized, lower_quantized
 from tcp_eqsat.frontends.mlir.lexer import Source
-from tcp_eqsat.frontends.mlir.scope import Content, Extents, Scope, format_content
+from tcp_eqsat.frontends.mlir.scope import RETURNS, Content, Extents, Scope, format_content
 from tcp_eqsat.frontends.mlir.site import Lowering, Site, counted, format_stated
 from tcp_eqsat.frontends.mlir.symbolic import SYMBOLIC
 from tcp_eqsat.frontends.mlir.tree import Block, Reference, Region, SyntaxOp, SyntaxType
 from tcp_eqsat.lang.program import Node
-
-RETURNS = frozenset({
-    "chlo.return", "func.return", "mhlo.return", "return", "shape.assuming_yield", "stablehlo.return",
-    "std.return", "tcp.yield", "xla_hlo.return",
-})
 
 
 def place(op: SyntaxOp, source: Source) -> Location:
@@ -72,7 +68,8 @@ def lower_operation(scope: Scope, op: SyntaxOp) -> None:
     scope.context.count(where)
     try:
         _check_operands(site)
-        contents = (_symbolic(site) if scope.context.has_sizes_as_values else None) or lowering(site)
+        contents = (_symbolic(site) if scope.context.has_sizes_as_values else None) or (
+            lower_quantized(site, lowering) if has_quantized(op) else lowering(site))
         contents = contents if isinstance(contents, tuple) else (contents,)
         _check_results(site, contents)
     except TcpError as error:

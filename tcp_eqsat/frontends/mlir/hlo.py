@@ -16,14 +16,15 @@ from tcp_eqsat.frontends.mlir.hlo_elementwise import CHLO_ELEMENTWISE, ELEMENTWI
 from tcp_eqsat.frontends.mlir.hlo_indexing import CHLO_INDEXING, INDEXING
 from tcp_eqsat.frontends.mlir.hlo_linear import LINEAR
 from tcp_eqsat.frontends.mlir.hlo_parallel import PARALLEL
+from tcp_eqsat.frontends.mlir.hlo_quantized import QUANTIZED
 from tcp_eqsat.frontends.mlir.hlo_reduction import REDUCTION
 from tcp_eqsat.frontends.mlir.hlo_source import CHLO_SOURCE, SOURCE
 from tcp_eqsat.frontends.mlir.hlo_structure import STRUCTURE
 from tcp_eqsat.frontends.mlir.site import Lowering
 
 HLO: Mapping[str, Lowering] = {
-    **BITS, **CONTROL, **CONVOLUTION, **CUSTOM, **ELEMENTWISE, **INDEXING, **LINEAR, **PARALLEL, **REDUCTION,
-    **SOURCE, **STRUCTURE,
+    **BITS, **CONTROL, **CONVOLUTION, **CUSTOM, **ELEMENTWISE, **INDEXING, **LINEAR, **PARALLEL, **QUANTIZED,
+    **REDUCTION, **SOURCE, **STRUCTURE,
 }
 
 CHLO: Mapping[str, Lowering] = {**CHLO_ELEMENTWISE, **CHLO_INDEXING, **CHLO_SOURCE}

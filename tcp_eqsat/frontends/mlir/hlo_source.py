@@ -11,7 +11,9 @@ from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.frontends.mlir.tree import Dense, DenseResource, Number
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.builders import broadcast_scalar
+from tcp_eqsat.lang.ops.quantization import view_as_quantized
 from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.quantized import QuantizedDType
 
 
 def constant_of(site: Site, key: str) -> Node:
@@ -26,7 +28,12 @@ def constant_of(site: Site, key: str) -> Node:
 
 
 def _constant(site: Site) -> Node:
-    return constant_of(site, "value")
+    """Of a quantised type the literal has what is stored."""
+    found = constant_of(site, "value")
+    dtype = site.stated()[0]
+    if isinstance(dtype, QuantizedDType) and found.dtype == dtype.storage:
+        return view_as_quantized(found, dtype)
+    return found
 
 
 def _iota(site: Site) -> Node:

@@ -85,8 +85,12 @@ def _slice(site: Site) -> Node:
 
 
 def _concatenate(site: Site) -> Node:
+    return concatenated(site, site.integer("dimension"))
+
+
+def concatenated(site: Site, axis: int) -> Node:
+    """The operands one after the other along an axis; their other sizes are learned to be equal."""
     operands = site.tensors()
-    axis = site.integer("dimension")
     if not operands:
         raise TypeMismatch(f"{site.name} requires at least one operand")
     first = operands[0]

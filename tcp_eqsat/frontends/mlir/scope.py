@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from tcp_eqsat.frontends.mlir.tree import (
     Dense,
     ElementType,
     OpaqueType,
+    QuantizedType,
     Reference,
     Region,
     Symbol,
@@ -25,6 +27,7 @@ from tcp_eqsat.frontends.mlir.types import parse_sizes
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.ops.builders import parameter
 from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.quantized import QuantizedDType, quantized
 from tcp_eqsat.lang.types import DType, TensorType
 
 MOST_LEVELS = 48
@@ -39,6 +42,11 @@ class Uninstrumented(TcpError):
 
 MODULES = frozenset({"module", "builtin.module"})
 FUNCTIONS = frozenset({"func", "func.func"})
+RETURNS = frozenset({
+    "chlo.return", "func.return", "mhlo.return", "return", "shape.assuming_yield", "stablehlo.return",
+    "std.return", "tcp.yield", "xla_hlo.return",
+})
+"""What regions end with."""
 
 
 # Values
@@ -111,12 +119,25 @@ def tensor_parts(stated: SyntaxType) -> tuple[DType, tuple[int | None, ...]]:
     """Dtype and shape of a tensor type; raises TypeMismatch for other types."""
     if not isinstance(stated, TensorText):
         raise TypeMismatch(f"a tensor type is required, got {stated}")
-    dtype = ELEMENT_DTYPES.get(str(stated.element))
+    return dtype_of_element(stated.element), stated.shape
+
+
+def dtype_of_element(element: SyntaxType) -> DType:
+    """The dtype of an element type; raises TypeMismatch where there is none."""
+    if isinstance(element, QuantizedType):
+        return _quantized(element)
+    dtype = ELEMENT_DTYPES.get(str(element))
     if dtype is None:
         raise TypeMismatch(
-            f"element type {stated.element} is not supported; supported are {', '.join(ELEMENT_DTYPES)}"
+            f"element type {element} is not supported; supported are {', '.join(ELEMENT_DTYPES)}"
         )
-    return dtype, stated.shape
+    return dtype
+
+
+@functools.lru_cache(maxsize=256)
+def _quantized(element: QuantizedType) -> QuantizedDType:
+    storage, expressed = dtype_of_element(element.storage), dtype_of_element(element.expressed)
+    return quantized(storage, expressed, element.scales, element.zero_points, element.axis, *element.bounds)
 
 
 def is_token(stated: SyntaxType) -> bool:

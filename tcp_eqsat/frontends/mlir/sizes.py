@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from tcp_eqsat.errors import ShapeMismatch
 from tcp_eqsat.lang.dims import (
+    LARGEST,
     Guard,
     Size,
     Symbol,
@@ -97,10 +98,15 @@ class Sizes:
 
     def assume_at_least(self, size: Size, bound: int) -> None:
         """Learns the least value of an unknown; what contradicts, or is no unknown, is left."""
+        self.assume_within(size, bound, LARGEST)
+
+    def assume_within(self, size: Size, least: int, most: int) -> None:
+        """Learns the range of an unknown; what contradicts, or is no unknown, is left."""
         size = self.resolve(size)
         for found in symbols_of(size):
-            if size is symbol_dim(found) and found.lower < bound <= found.upper:
-                self.assume_equal(size, symbol(found.name, bound, found.upper, found.divisor))
+            lower, upper = max(found.lower, least), min(found.upper, most)
+            if size is symbol_dim(found) and lower <= upper and (lower, upper) != (found.lower, found.upper):
+                self.assume_equal(size, symbol(found.name, lower, upper, found.divisor))
 
     def answers(self) -> Answers:
         """What is known now, the symbols that remain named in order of appearance."""
