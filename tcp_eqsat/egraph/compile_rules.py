@@ -17,7 +17,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tcp_eqsat.egraph.build import Builder
 from tcp_eqsat.egraph.deferred import DeferredTable
@@ -41,8 +41,9 @@ class Compiled:
     asking    declarations and the rule that asks Python, where there is a table
     applying  declarations and the rule that applies what was asked, or all there is
     table     the deferred table, where something is computed in Python
+    match     the relation of what was matched, where there is a table: classes and the request
     numbers   numbers that the patterns mention, by key
-    facts     names of the facts that the condition asks for, when it is applied
+    facts     the facts that the condition asks for when it is applied, with the column of `match` they are asked of
     tests     tests of dtypes that the condition makes
     items     the most operands of an operation with any number of them
     """
@@ -50,8 +51,9 @@ class Compiled:
     asking: tuple[str, ...]
     applying: tuple[str, ...]
     table: DeferredTable | None
+    match: str
     numbers: Mapping[str, Number]
-    facts: frozenset[str]
+    facts: tuple[tuple[str, int], ...]
     tests: tuple[AttributeFunction, ...]
     items: int
 
@@ -108,8 +110,10 @@ class CompiledRule:
         if _asks(self.rule.condition) or _computes(self.rule.rights):
             matcher = self._matcher()
             matcher.native(self.rule.condition)
-            return _compiled(matcher, (), (
-                f"(ruleset {self.watching})", _rule(matcher.facts, (), self.watching, self.watching)))
+            rule = _rule(matcher.facts, (), self.watching, self.watching)
+            return Compiled(
+                (), (f"(ruleset {self.watching})", rule), None, "", matcher.numbers, (), tuple(matcher.dtype_tests),
+                matcher.items)
         return None
 
     @functools.cached_property
@@ -122,9 +126,9 @@ class CompiledRule:
         builder = Builder(matcher, equalities, condition, self.strict)
         terms = [builder.term(right) for right in self.rule.rights]
         heads = [*builder.lets, *(f"(union {root} {term})" for root, term in zip(roots, terms, strict=True))]
-        asking, applying, table = _commands(builder, heads, self.ruleset, self.asking)
-        return _compiled(
-            matcher, (f"(ruleset {self.asking})", *asking), (f"(ruleset {self.ruleset})", *applying), table)
+        found = _compiled(builder, heads, self.ruleset, self.asking)
+        return replace(found, asking=(f"(ruleset {self.asking})", *found.asking),
+                       applying=(f"(ruleset {self.ruleset})", *found.applying))
 
     def _matcher(self) -> Matcher:
         matcher = Matcher(self.name, self.rule.where)
@@ -167,7 +171,7 @@ def compile_fact(rule: FactRule, ruleset: str) -> Compiled:
     root = matcher.match(rule.pattern)
     matcher.native(rule.condition)
     builder = Builder(matcher, ((rule.pattern, None),), condition, strict=False)
-    return _compiled(matcher, *_commands(builder, [f"({fact_table(rule.fact.name)} {root})"], ruleset, ruleset))
+    return _compiled(builder, [f"({fact_table(rule.fact.name)} {root})"], ruleset, ruleset)
 
 
 def _asks(condition: Condition) -> bool:
@@ -182,31 +186,28 @@ def _computes(rights: Iterable[Pattern]) -> bool:
         isinstance(term, AttributeApply) for x in parts for term in x.attributes)
 
 
-def _compiled(matcher: Matcher, asking: Iterable[str], applying: Iterable[str],
-              table: DeferredTable | None = None) -> Compiled:
-    return Compiled(
-        tuple(asking), tuple(applying), table, matcher.numbers, frozenset(matcher.fact_names),
-        tuple(matcher.dtype_tests), matcher.items)
-
-
-def _commands(builder: Builder, heads: list[str], ruleset: str, asking: str,
-              ) -> tuple[list[str], list[str], DeferredTable | None]:
-    """What asks, if anything has to; what applies; the table."""
+def _compiled(builder: Builder, heads: list[str], ruleset: str, asking: str) -> Compiled:
+    """What asks, if anything has to, and what applies."""
     matcher, table = builder.matcher, builder.table()
+    match, classes = f"match_{matcher.name}", builder.classes()
+    known = matcher.known(builder.condition)
+    facts = [f"({fact_table(fact)} {variable})" for fact, variable in known]
     if table is None:
-        facts = [*matcher.facts, *builder.facts, *matcher.known(builder.condition)]
-        return [], [_rule(facts, heads, ruleset, matcher.name)], None
-    key = f"({table.want} {' '.join(builder.inputs())})"
-    classes = " ".join(builder.classes())
-    match = f"match_{matcher.name}"
-    return [
-        *table.declarations,
-        f"(relation {match} ({' '.join('T' for _ in builder.classes())} Key))",
-        _rule(matcher.facts, [f"({match} {classes} {key})"], asking, f"ask_{matcher.name}"),
-    ], [
-        _rule((f"({match} {classes} ?key)", f"(= ?key {key})", f"({table.have} ?key {' '.join(builder.outputs())})",
-               *builder.facts, *matcher.known(builder.condition)), heads, ruleset, matcher.name),
-    ], table
+        asks: tuple[str, ...] = ()
+        applies = _rule((*matcher.facts, *builder.facts, *facts), heads, ruleset, matcher.name)
+    else:
+        key = f"({table.want} {' '.join(builder.inputs())})"
+        matched = f"({match} {' '.join(classes)} "
+        asks = (
+            *table.declarations,
+            f"(relation {match} ({' '.join('T' for _ in classes)} Key))",
+            _rule(matcher.facts, [f"{matched}{key})"], asking, f"ask_{matcher.name}"))
+        have = f"({table.have} ?key {' '.join(builder.outputs())})"
+        applies = _rule((f"{matched}?key)", f"(= ?key {key})", have, *builder.facts, *facts), heads, ruleset,
+                        matcher.name)
+    return Compiled(
+        asks, (applies,), table, match, matcher.numbers,
+        tuple((fact, classes.index(variable)) for fact, variable in known), tuple(matcher.dtype_tests), matcher.items)
 
 
 _VARIABLE = re.compile(r"\?\w+")
@@ -221,6 +222,10 @@ def _without_repetitions(facts: Iterable[str]) -> Iterator[str]:
     """Facts that name no variable twice: egglog 13 matches deleted rows where two columns of one row must be equal."""
     copies = itertools.count()
     for fact in facts:
+        names = _VARIABLE.findall(fact)
+        if len(set(names)) == len(names):
+            yield fact
+            continue
         seen: set[str] = set()
         equal: list[str] = []
 

@@ -43,7 +43,7 @@ def _load_bindings() -> Any:
 
 bindings = _load_bindings()
 
-LINES_PER_TEXT = 20
+LINES_PER_TEXT = 2
 """egglog 13 copies the whole source into every span, so that one long text takes quadratic time."""
 
 

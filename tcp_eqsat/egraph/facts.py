@@ -1,17 +1,16 @@
 """Facts in the e-graph: which values are known to be finite, nonnegative, not -0, and so on.
 
-Only facts that the loaded rules ask for, and those they follow from, are computed. Constants are judged by their
-data, everything else by the fact rules of `rules.facts`.
+Only facts that the loaded rules ask for have tables, which are filled before such a rule runs. Constants are judged
+by their data. Where that is not enough the fact rules of `rules.facts` derive facts, and those that they follow from.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
-from tcp_eqsat.egraph.analyses import ANALYSE
 from tcp_eqsat.egraph.columns import codec_of
 from tcp_eqsat.egraph.compile_rules import Compiled, compile_fact
 from tcp_eqsat.egraph.deferred import DeferredTable
@@ -22,6 +21,9 @@ from tcp_eqsat.lang.scalar import Number
 from tcp_eqsat.lang.types import dtype_named
 from tcp_eqsat.rules.condition import Fact, Known
 from tcp_eqsat.rules.facts import FACT_RULES, FACTS, FactRule
+
+DERIVE = "derive"
+"""The ruleset that derives facts."""
 
 
 class _Way:
@@ -38,7 +40,7 @@ class _Way:
 
     @functools.cached_property
     def compiled(self) -> Compiled:
-        return compile_fact(self._rule, ANALYSE)
+        return compile_fact(self._rule, DERIVE)
 
 
 @functools.cache
@@ -51,9 +53,9 @@ def _ways() -> Mapping[str, Sequence[_Way]]:
 
 
 class Facts:
-    """The fact tables that `asked` facts need, in e-graphs with operations called `names`.
+    """The tables of `asked` facts, and what derives the `derived` ones, in e-graphs with operations called `names`.
 
-    declarations  tables and rules of ruleset `analyse`
+    declarations  tables, and rules of ruleset `derive`
     tables        what Python decides
     numbers       numbers that the fact rules mention
     tests         tests of dtypes that they make
@@ -61,10 +63,10 @@ class Facts:
     lines         facts of the program's large constants
     """
 
-    def __init__(self, asked: Iterable[str], names: Set[str], encoding: Encoding) -> None:
-        ways = _needed(asked, names)
-        facts = [fact for fact in FACTS if fact.name in ways]
-        compiled = [way.compiled for fact in facts for way in ways[fact.name]]
+    def __init__(self, asked: Collection[str], derived: Collection[str], names: Set[str], encoding: Encoding) -> None:
+        ways = _needed(derived, names)
+        facts = [fact for fact in FACTS if fact.name in ways or fact.name in asked]
+        compiled = [way.compiled for fact in facts for way in ways.get(fact.name, ())]
         judges = [_judge(fact) for fact in facts]
         self.declarations = [
             *(f"(relation {fact_table(fact.name)} (T))" for fact in facts),
@@ -112,6 +114,6 @@ def _splat_rules(fact: Fact, judge: DeferredTable) -> list[str]:
     known = "(= ?b (splat ?e)) (= ?d (dtype ?e))"
     key = f"({judge.want} ?d ?b)"
     return [
-        f"(rule ({known}) ({key}) :ruleset {ANALYSE})",
-        f"(rule ({known} (= ?k {key}) ({judge.have} ?k)) (({fact_table(fact.name)} ?e)) :ruleset {ANALYSE})",
+        f"(rule ({known}) ({key}) :ruleset {DERIVE})",
+        f"(rule ({known} (= ?k {key}) ({judge.have} ?k)) (({fact_table(fact.name)} ?e)) :ruleset {DERIVE})",
     ]

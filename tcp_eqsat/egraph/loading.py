@@ -16,8 +16,9 @@ from tcp_eqsat.egraph.columns import truncate
 from tcp_eqsat.egraph.compile_rules import Compiled, CompiledRule
 from tcp_eqsat.egraph.deferred import Answers
 from tcp_eqsat.egraph.encode import Encoding
-from tcp_eqsat.egraph.engine import Engine
-from tcp_eqsat.egraph.facts import Facts
+from tcp_eqsat.egraph.engine import Engine, Tables
+from tcp_eqsat.egraph.facts import DERIVE, Facts
+from tcp_eqsat.egraph.match import fact_table
 from tcp_eqsat.egraph.schema import OPAQUE, SORT_DECLARATIONS, Constructor, constructors_for
 from tcp_eqsat.lang.scalar import Number
 from tcp_eqsat.lang.types import DType
@@ -39,25 +40,29 @@ class Loader:
         self._names: dict[str, None] = {}
         self._numbers: dict[str, Number] = {}
         self._asked: dict[str, None] = {}
+        self._derived: dict[str, None] = {}
         self._items: dict[int, None] = {}
         self._watched: dict[str, None] = {}
         self._loaded: dict[str, None] = {}
         self._applied: dict[str, None] = {}
         self._tests: dict[AttributeFunction, None] = {}
         self._dtypes: tuple[DType, ...] = ()
-        self._passed: dict[str, bool] = {}
-        self._state: tuple[int, ...] = ()
+        self._can_match: dict[str, bool] = {}
+        self._sizes: dict[str, tuple[int, ...]] = {}
+        self._facts = Facts((), (), frozenset(), encoding)
         self.constructors: dict[str, Constructor] = {}
         self.is_analysed = True
-        self._run([*SORT_DECLARATIONS, OPAQUE.declaration, *analyses.tables(strict=strict)])
+        for table in analyses.FOLDS.values():
+            answers.add(table)
+        self._run([*SORT_DECLARATIONS, OPAQUE.declaration, *analyses.tables(strict=strict), f"(ruleset {DERIVE})"])
         self.add_operations(encoding.names)
         self._run([*encoding.lines, *analyses.origins(encoding.origins)])
 
     def mark(self) -> Callable[[], None]:
         """What goes back to the state of now, for an e-graph that did."""
         tables: tuple[dict[Any, Any], ...] = (
-            self._commands, self._names, self._numbers, self._tests, self._asked, self._items, self._watched,
-            self._loaded, self._applied, self.constructors)
+            self._commands, self._names, self._numbers, self._tests, self._asked, self._derived, self._items,
+            self._watched, self._loaded, self._applied, self.constructors)
         sizes = [len(table) for table in tables]
 
         def undo() -> None:
@@ -83,37 +88,41 @@ class Loader:
 
     def _update(self) -> None:
         """Everything that the operations and numbers of now, and what is asked of them, call for."""
-        state = (len(self._names), len(self._numbers), len(self._tests), len(self._asked), len(self._items))
-        if state == self._state:
-            return
-        self._state = state
         names, encoding = self._names.keys(), self._encoding
-        facts = Facts(self._asked, names, encoding)
-        self._numbers |= facts.numbers
-        self._tests |= dict.fromkeys(facts.tests)
-        self._passed = {}
-        dtypes = self._dtypes = analyses.possible_dtypes(names, encoding.dtypes)
-        for table in (*analyses.FOLDS.values(), *facts.tables):
-            self._answers.add(table)
-        if self._run([
-            *analyses.rules(self.constructors),
-            *analyses.items(max((facts.items, *self._items), default=0), self.constructors),
-            *analyses.result_dtypes(names, dtypes), *analyses.literals(self._numbers, dtypes),
-            *analyses.passed_tests(self._tests, dtypes), *facts.declarations, *facts.lines,
-        ]):
-            self.is_analysed = False
+        if self._is_new("facts", self._names, self._asked, self._derived):
+            self._facts = Facts(self._asked, self._derived, names, encoding)
+            self._numbers |= self._facts.numbers
+            self._tests |= dict.fromkeys(self._facts.tests)
+            for table in self._facts.tables:
+                self._answers.add(table)
+        if self._is_new("dtypes", self._names):
+            self._dtypes = analyses.possible_dtypes(names, encoding.dtypes)
+            self._can_match = {}
+        self._run([
+            *analyses.literals(self._numbers, self._dtypes), *analyses.passed_tests(self._tests, self._dtypes)])
+        if self._is_new("analyses", self._names, self._items, self._derived):
+            items = max((self._facts.items, *self._items), default=0)
+            if self._run([
+                *analyses.rules(self.constructors), *analyses.items(items, self.constructors),
+                *analyses.result_dtypes(names, self._dtypes),
+            ]):
+                self.is_analysed = False
+        self._run([*self._facts.declarations, *self._facts.lines])
+
+    def _is_new(self, what: str, *tables: Collection[Any]) -> bool:
+        """Whether something was added to (or dropped from) tables since the last call about the same thing."""
+        sizes = tuple(map(len, tables))
+        known, self._sizes[what] = self._sizes.get(what), sizes
+        return sizes != known
 
     # Rules
 
     def can_match(self, rule: CompiledRule) -> bool:
         """Whether all operations that a rule needs can occur, and a dtype of which it is true."""
-        return rule.requires <= self._names.keys() and all(map(self._can_pass, rule.dtype_tests))
-
-    def _can_pass(self, test: AttributeFunction) -> bool:
-        """Whether some dtype passes a test."""
-        known = self._passed.get(test.name)
+        known = self._can_match.get(rule.name)
         if known is None:
-            known = self._passed[test.name] = any(analyses.passes(test, dtype) for dtype in self._dtypes)
+            known = self._can_match[rule.name] = rule.requires <= self._names.keys() and all(
+                any(analyses.passes(test, dtype) for dtype in self._dtypes) for test in rule.dtype_tests)
         return known
 
     def is_loaded(self, rule: CompiledRule) -> bool:
@@ -147,9 +156,26 @@ class Loader:
             each for each in rules if each.name not in self._applied and each.whole.table is not None
             and self._answers.has_answered(each.whole.table)])
 
+    def derive_facts(self, rules: Iterable[CompiledRule], tables: Tables) -> bool:
+        """Loads the rules for facts that some match waits for; whether there are any new ones.
+
+        Until then only constants are known to be finite, positive and so on: often those are all that is asked for.
+        """
+        size = len(self._derived)
+        for rule in rules:
+            facts = dict.fromkeys(fact for fact, _ in rule.whole.facts)
+            if not facts.keys() <= self._derived.keys() and _is_waiting(rule.whole, tables):
+                self._derived |= facts
+        self._update()
+        return len(self._derived) > size
+
     def _apply(self, rules: Collection[CompiledRule]) -> None:
         self._declare({name for each in rules for name in each.provides})
-        self._asked |= dict.fromkeys(fact for each in rules for fact in sorted(each.whole.facts))
+        for each in rules:
+            facts = dict.fromkeys(fact for fact, _ in each.whole.facts)
+            self._asked |= facts
+            if each.whole.table is None:
+                self._derived |= facts
         self._add([(each.whole, each.whole.applying) for each in rules])
         self._applied |= dict.fromkeys(each.name for each in rules)
 
@@ -168,3 +194,13 @@ class Loader:
         self._commands |= new
         self._engine.run(list(new))
         return bool(new)
+
+
+def _is_waiting(rule: Compiled, tables: Tables) -> bool:
+    """Whether Python allowed a match of which a fact is not known (yet)."""
+    assert rule.table is not None
+    allowed = {inputs[0] for inputs, _ in tables.rows(rule.table.have)}
+    known = {fact: {inputs[0] for inputs, _ in tables.rows(fact_table(fact))} for fact, _ in rule.facts}
+    return any(
+        inputs[-1] in allowed and any(inputs[column] not in known[fact] for fact, column in rule.facts)
+        for inputs, _ in tables.rows(rule.match))

@@ -54,7 +54,6 @@ class Matcher:
     where: Location | None
     facts: list[str] = field(default_factory=list)
     numbers: dict[str, Number] = field(default_factory=dict)
-    fact_names: set[str] = field(default_factory=set)
     dtype_tests: list[AttributeFunction] = field(default_factory=list)
     tensors: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, tuple[Codec, tuple[str, ...]]] = field(default_factory=dict)
@@ -64,7 +63,9 @@ class Matcher:
 
     def match(self, pattern: Pattern) -> str:
         """The variable of a pattern's class; equal patterns are the same class."""
-        pattern = without_likes(pattern)
+        return self._match(without_likes(pattern))
+
+    def _match(self, pattern: Pattern) -> str:
         known = self._classes.get(pattern)
         if known is None:
             known = self._classes[pattern] = (
@@ -83,12 +84,12 @@ class Matcher:
             case Splat(value):
                 self._match_splat(value, variable)
             case Apply(operation, arguments):
-                operands = [self.match(x) for x in arguments]
+                operands = [self._match(x) for x in arguments]
                 term = MAPS[len(operands)].text(tuple(operands), (self._name(operation),))
                 self.facts.append(f"(= {variable} {term})")
             case Operation(name, arguments, terms):
                 constructor = constructor_of(op_named(name))
-                operands = [self.match(x) for x in arguments]
+                operands = [self._match(x) for x in arguments]
                 columns = tuple(text for term, (_, codec) in zip(terms, attribute_fields(name), strict=True)
                                 for text in self._column(term, codec))
                 if constructor.operands is None:
@@ -152,15 +153,10 @@ class Matcher:
         self.facts.append(f"(= {name} (shape {variable}))")
         return name
 
-    def known(self, condition: Condition) -> list[str]:
-        """Facts, apart, for what the condition asks about values."""
-        facts = []
-        for part in condition.parts:
-            match part:
-                case Known(fact, TensorVariable(name)):
-                    self.fact_names.add(fact.name)
-                    facts.append(f"({fact_table(fact.name)} {self.tensors[name]})")
-        return facts
+    def known(self, condition: Condition) -> list[tuple[str, str]]:
+        """The facts that the condition asks for, and the variables of the values of which it does."""
+        return [(part.fact.name, self.tensors[part.variable.name]) for part in condition.parts
+                if isinstance(part, Known) and isinstance(part.variable, TensorVariable)]
 
     def native(self, condition: Condition) -> None:
         """Facts for what the condition says of dtypes, and of parameters and constants."""

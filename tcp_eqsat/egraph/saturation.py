@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from tcp_eqsat.egraph.compile_rules import CompiledRule, compile_rule
 from tcp_eqsat.egraph.deferred import Answers
 from tcp_eqsat.egraph.encode import Encoding, encode
 from tcp_eqsat.egraph.engine import EGraphError, Engine
+from tcp_eqsat.egraph.facts import DERIVE
 from tcp_eqsat.egraph.loading import Loader
 from tcp_eqsat.egraph.read import read_view
 from tcp_eqsat.egraph.report import Iteration, RuleCounts, SaturationReport, StopReason
@@ -213,14 +214,17 @@ class _Run:
         self._load(rules)
         loaded = [rule for rule in rules if self._loader.is_loaded(rule)]
         asking = [rule.asking for rule in loaded if rule.whole.table is not None]
+        asked: Mapping[str, int] = {}
         if asking:
             with self._clock.part("search"):
                 report = self._engine.run_ruleset(_in_order(asking))
+            asked = report.num_matches_per_rule
             if report.updated and self._answer():
                 with self._clock.part("load"):
                     self._loader.apply_answers(loaded)
                 self._analyse_what_is_new()
         applied = [rule for rule in loaded if self._loader.is_applied(rule)]
+        self._derive_facts([rule for rule in applied if rule.whole.facts], asked)
         changed = self._one_by_one(applied, added) if self._is_careful else self._together(applied)
         return self._analyse() or changed
 
@@ -235,6 +239,15 @@ class _Run:
             with self._clock.part("load"):
                 self._loader.load([rule for rule in watched if seen.get(rule.watching)])
             self._analyse_what_is_new()
+
+    def _derive_facts(self, rules: Sequence[CompiledRule], asked: Mapping[str, int]) -> None:
+        """Fills the tables of the facts that some rules ask for, some of which just matched (`asked`)."""
+        if rules:
+            self._saturate(DERIVE)
+            matched = [rule for rule in rules if asked.get(rule.asking)]
+            if matched and self._loader.derive_facts(matched, self._engine.freeze()):
+                self._analyse_what_is_new()
+                self._saturate(DERIVE)
 
     def _analyse_what_is_new(self) -> None:
         """Brings analyses that were loaded up to date."""
@@ -284,11 +297,15 @@ class _Run:
 
     def _analyse(self) -> bool:
         """The analyses to a fixed point; whether anything changed."""
+        self._loader.is_analysed = True
+        return self._saturate(analyses.ANALYSE)
+
+    def _saturate(self, ruleset: str) -> bool:
+        """A ruleset to a fixed point, with answers to what it asks; whether anything changed."""
         changed = False
         while True:
             with self._clock.part("analyse"):
-                updated = self._engine.run_ruleset(f"(saturate (run {analyses.ANALYSE}))").updated
-            self._loader.is_analysed = True
+                updated = self._engine.run_ruleset(f"(saturate (run {ruleset}))").updated
             changed |= updated
             if not updated or not self._answer():
                 return changed
