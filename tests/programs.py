@@ -672,8 +672,11 @@ def _note_rough(maker: Maker, root: Node) -> bool:
                 if rough is None:
                     return False
             case _:
-                rough |= node.op.name == "contract" and node.dtype.is_float
+                types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
+                rough |= node.op.name in ROUNDING and any(t.dtype.is_float for t in types)
                 inexact = {i for i, x in enumerate(node.operands) if x in maker.rough}
+                if inexact and node.op.name in DECIDING:
+                    return False
                 if inexact and not all(_rough_function(f, set(range(len(f.parameters))))[1]
                                        for f in functions_of(node.attributes)):
                     return False
@@ -706,6 +709,12 @@ def _note_rough_control(maker: Maker, node: Node) -> bool | None:
             break
         all_rough = True
     return rough
+
+
+ROUNDING = frozenset(("contract", "overlap_add", "cholesky", "triangular_solve", "fft"))
+"""Operations other than maps and reductions that compute to some accuracy."""
+DECIDING = frozenset(("search_sorted", "cholesky"))
+"""Operations without functions that a small change of an operand can change a lot."""
 
 
 def functions_of(attributes: Any) -> tuple[ScalarFunction, ...]:
