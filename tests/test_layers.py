@@ -47,7 +47,7 @@ LANG = (
     {"plan"},
     {"ops"},
     {"grad_control"},
-    {"reference", "plan_reference", "grad", "text", "atoms", "specialise"},
+    {"reference", "plan_reference", "grad", "text", "atoms", "loops", "specialise"},
     {"batching"},
     {"jvp", "vmap"},
 )
