@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tcp_eqsat.lang.tiers import TIERS
@@ -11,3 +13,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--programs", type=int, default=40, help="how many random programs to compile")
     parser.addoption("--first-program", type=int, default=0, help="the seed of the first one")
     parser.addoption("--numerics", choices=tuple(TIERS), default="exact", help="the tier of random programs")
+    parser.addoption("--peers", action="store_true", help="also run tests/peers, which needs the extra `peers`")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Comparisons with other packages are another set of tests."""
+    return True if collection_path.name == "peers" and not config.getoption("--peers") else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.ops.attributes import (
@@ -16,6 +17,7 @@ from tcp_eqsat.lang.ops.attributes import (
     CumulativeAttributes,
     GatherAttributes,
     PadAttributes,
+    QuantizationAttributes,
     ReduceAttributes,
     ReduceGeneralAttributes,
     ReverseAttributes,
@@ -42,8 +44,9 @@ from tcp_eqsat.lang.ops.builders import (
 from tcp_eqsat.lang.ops.control import scan
 from tcp_eqsat.lang.ops.index_builders import dynamic_slice, dynamic_update_slice, gather, replacing, scatter
 from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.quantized import QuantizedDType
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import BOOL, I64
+from tcp_eqsat.lang.types import BOOL, I64, DType, TensorType
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Value:
     batched: bool
 
 
+DTypeOf = TypeVar("DTypeOf", bound=DType)
 Rule = Callable[[Node, Sequence[Value], Size], Sequence[Value]]
 """(node, operands, size of the batch) -> results."""
 BATCHING: dict[str, Rule] = {}
@@ -68,6 +72,18 @@ def batching(*names: str) -> Callable[[Rule], Rule]:
         return rule
 
     return declare
+
+
+def _with_axis_before(dtype: DTypeOf, axis: int) -> DTypeOf:
+    """The dtype of tensors with one more axis; quantised ones may have scales along an axis after it."""
+    if isinstance(dtype, QuantizedDType) and dtype.axis is not None and axis <= dtype.axis:
+        return replace(dtype, axis=dtype.axis + 1)
+    return dtype
+
+
+def batched_type(type_: TensorType, size: Size, axis: int = 0) -> TensorType:
+    """The type of a batch of values, numbered along `axis`."""
+    return TensorType(_with_axis_before(type_.dtype, axis), (*type_.shape[:axis], size, *type_.shape[axis:]))
 
 
 def spread(value: Value, size: Size) -> Node:
@@ -113,9 +129,16 @@ def _batched(x: Node) -> Sequence[Value]:
 # Elementwise and movement
 
 
-@batching("map", "view_as_real", "view_as_complex")
+@batching("map", "view_as_real", "view_as_complex", "view_as_storage", "optimization_barrier", "cholesky",
+          "triangular_solve", "fft")
 def _same(node: Node, operands: Sequence[Value], size: Size) -> Sequence[Value]:
     return _whole(node, operands, size, node.attributes)
+
+
+@batching("quantize", "dequantize", "view_as_quantized")
+def _quantization(node: Node, operands: Sequence[Value], size: Size) -> Sequence[Value]:
+    a: QuantizationAttributes = node.attributes
+    return _whole(node, operands, size, QuantizationAttributes(_with_axis_before(a.dtype, 0)))
 
 
 @batching("view")

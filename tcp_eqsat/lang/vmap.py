@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcp_eqsat.errors import ArgumentError
-from tcp_eqsat.lang.batching import Value, batch_node, spread
+from tcp_eqsat.lang.batching import Value, batch_node, batched_type, spread
 from tcp_eqsat.lang.dims import Dim, Size, symbol
 from tcp_eqsat.lang.ops.attributes import ScanAttributes, WhileAttributes
 from tcp_eqsat.lang.ops.builders import (
@@ -45,8 +45,8 @@ def vmap(function: Function, in_axes: Axes = 0, out_axes: Axes = 0, size: Size |
     parameters = []
     given: dict[Node, Value] = {}
     for x, axis in zip(function.parameters, places, strict=True):
-        shape = x.shape if axis is None else (*x.shape[:axis], extent, *x.shape[axis:])
-        made = parameter(x.attributes.name, x.attributes.index, TensorType(x.dtype, shape))
+        type_ = x.tensor_type if axis is None else batched_type(x.tensor_type, extent, axis)
+        made = parameter(x.attributes.name, x.attributes.index, type_)
         parameters.append(made)
         given[x] = Value(made, False) if axis is None else Value(_moved(made, axis, 0), True)
     values = batch(function.results, given, extent)
@@ -144,7 +144,7 @@ class _Batched:
 
 
 def _batched_region(region: Region, batched: Sequence[bool], size: Size) -> _Batched:
-    given = {p: Value(placeholder(TensorType(p.dtype, (size, *p.shape))), True) if wide else Value(p, False)
+    given = {p: Value(placeholder(batched_type(p.tensor_type, size)), True) if wide else Value(p, False)
              for p, wide in zip(region.parameters, batched, strict=True)}
     values = batch(region.results, given, size)
     return _Batched(tuple(given[p].node for p in region.parameters), tuple(values[x] for x in region.results))
