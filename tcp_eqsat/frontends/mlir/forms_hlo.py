@@ -362,5 +362,6 @@ CHECK_FORMS: Mapping[str, Form] = {"*": _expectation}
 
 INTERPRETER_FORMS: Mapping[str, Form] = {
     "*": ELEMENTWISE,
+    "print": sequence(operands, attributes, operand_type),
     "probe": with_named(probe_id="probe_id"),
 }

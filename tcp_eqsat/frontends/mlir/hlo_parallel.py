@@ -4,12 +4,15 @@ meaning; anything else needs more processes."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import numpy as np
 
+from tcp_eqsat.frontends.mlir.calls import call
 from tcp_eqsat.frontends.mlir.literals import extents_of
-from tcp_eqsat.frontends.mlir.scope import Content, SeveralProcesses
+from tcp_eqsat.frontends.mlir.scope import Content, SeveralProcesses, Token
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
+from tcp_eqsat.frontends.mlir.tree import Attribute, Symbol
 from tcp_eqsat.lang.ops.builders import constant, splat
 from tcp_eqsat.lang.program import Node
 
@@ -52,13 +55,36 @@ def _several(site: Site) -> Content:
     raise SeveralProcesses(f"{site.name} needs several processes")
 
 
+def _run_parallel(site: Site) -> tuple[Content, ...]:
+    """One program is called; what it is fed are results of functions, in order."""
+    grid = site.attribute("programs")
+    programs = [x for row in grid for x in row] if _is_grid(grid) else []
+    if len(programs) != 1 or not isinstance(programs[0], Symbol):
+        raise SeveralProcesses(f"{site.name} needs several processes, one for each of its programs")
+    queue = site.op.attributes.get("infeed", ())
+    site.scope.context.fed[:] = [x for x in queue if isinstance(x, Symbol)] if type(queue) is tuple else []
+    return call(site, programs[0], site.contents())
+
+
+def _is_grid(attribute: Attribute) -> TypeGuard[tuple[tuple[Attribute, ...], ...]]:
+    return type(attribute) is tuple and all(type(row) is tuple for row in attribute)
+
+
+def _infeed(site: Site) -> tuple[Content, ...]:
+    """What the next function of `run_parallel` gives, and a token."""
+    fed = site.scope.context.fed
+    if not fed or site.scope.in_region:
+        raise SeveralProcesses(f"{site.name} needs a process that feeds it")
+    return *call(site, fed.pop(0), ()), Token()
+
+
 PARALLEL: Mapping[str, Lowering] = {
     "all_gather": _same,
     "all_reduce": _same,
     "all_to_all": _same,
     "collective_broadcast": _broadcast,
     "collective_permute": _permuted,
-    "infeed": _several,
+    "infeed": _infeed,
     "outfeed": _several,
     "partition_id": _number,
     "recv": _several,
@@ -67,4 +93,7 @@ PARALLEL: Mapping[str, Lowering] = {
     "send": _several,
 }
 
-INTERPRETER: Mapping[str, Lowering] = {"run_parallel": _several}
+INTERPRETER: Mapping[str, Lowering] = {
+    "print": lambda site: (),
+    "run_parallel": _run_parallel,
+}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
+from tcp_eqsat.frontends.mlir.known import known_integers, known_sizes
 from tcp_eqsat.frontends.mlir.scope import tensor_parts
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.lang.dims import Size, exact_divide, product
 from tcp_eqsat.lang.ops import builders, window_builders
 from tcp_eqsat.lang.ops.builders import broadcast_in_dim
+from tcp_eqsat.lang.ops.index_builders import dynamic_slice
 from tcp_eqsat.lang.program import Node
 
 
@@ -146,12 +148,37 @@ def _dynamic_broadcast_in_dim(site: Site) -> Node:
 
 
 def _real_dynamic_slice(site: Site) -> Node:
+    """Starts may be values where the limits are these and sizes that are known: then they are clamped."""
     site.require_operands(4)
+    window = _window(site)
+    if window is not None:
+        return window
     starts, limits, strides = (site.known(n) for n in (1, 2, 3))
     steps = tuple(n for n in strides if isinstance(n, int))
     if len(steps) != len(strides):
         raise ShapeMismatch(f"{site.name} requires numbers as strides, got {list(map(str, strides))}")
     return builders.slice_(site.tensor(0), starts, limits, steps)
+
+
+def _window(site: Site) -> Node | None:
+    """A slice with strides of 1 whose starts are values and whose sizes are known, or None."""
+    x, starts, limits = site.tensor(0), site.content(1), site.content(2)
+    if not isinstance(starts, Node) or not isinstance(limits, Node) or known_integers(starts) is not None:
+        return None
+    if any(n != 1 for n in site.known(3)):
+        return None
+    stated = site.stated()[1]
+    sizes = tuple(size for size in stated if size is not None)
+    if len(sizes) != len(stated):
+        op = limits.attributes.function.single_op if limits.op.name == "map" else None
+        others = [each for each in limits.operands if each is not starts]
+        found = known_sizes(others[0]) if op is not None and op.name == "add" and len(others) == 1 else None
+        if found is None:
+            return None
+        sizes = found
+    numbers = [
+        builders.reshape(builders.slice_(starts, (n,), (n + 1,)), ()) for n in range(len(x.shape))]
+    return dynamic_slice(x, numbers, sizes)
 
 
 def _dynamic_pad(site: Site) -> Node:

@@ -211,6 +211,8 @@ class Context:
     names: dict[Node, str] = field(default_factory=dict)
     locations: dict[Node, Location] = field(default_factory=dict)
     expectations: list[Expectation] = field(default_factory=list)
+    fed: list[Symbol] = field(default_factory=list)
+    """Functions whose results the program is fed, in order."""
     probes: dict[str, Node] = field(default_factory=dict)
     """Values that the text gives names for others to ask for."""
     called: set[int] = field(default_factory=set)

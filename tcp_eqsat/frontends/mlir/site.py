@@ -12,7 +12,7 @@ import numpy as np
 from tcp_eqsat.errors import Location, ShapeMismatch, TcpError, TypeMismatch, VerificationError
 from tcp_eqsat.frontends.mlir.attributes import fields, word_of
 from tcp_eqsat.frontends.mlir.elements import ELEMENT_DTYPES
-from tcp_eqsat.frontends.mlir.known import known_integers
+from tcp_eqsat.frontends.mlir.known import known_integers, known_sizes
 from tcp_eqsat.frontends.mlir.literals import extents_of, integers, number
 from tcp_eqsat.frontends.mlir.scalar_region import scalar_functions
 from tcp_eqsat.frontends.mlir.scope import (
@@ -108,7 +108,10 @@ class Site:
         content = self.content(position)
         if isinstance(content, Extents):
             return content.sizes
-        found = known_integers(content) if isinstance(content, Node) else None
+        found: tuple[Size, ...] | None = None
+        if isinstance(content, Node) and content.dtype.is_integer:
+            found = known_integers(content)
+            found = known_sizes(content) if found is None else found
         if found is None:
             raise ShapeMismatch(
                 f"{self.name} requires integers that are known when the program is read as operand "
