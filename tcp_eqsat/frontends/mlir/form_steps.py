@@ -158,9 +158,10 @@ def pairwise_types(parser: Parser, draft: Draft) -> None:
 
 
 def operand_type(parser: Parser, draft: Draft) -> None:
-    """`: T`, of the first operand, or `: T, T` of each."""
+    """`: T`, of every operand, or `: T, T` of each."""
     parser.expect(":", "before the operand's type")
-    draft.operand_types = parser.types()
+    stated = parser.types()
+    draft.operand_types = stated * len(draft.operands) if len(stated) == 1 else stated
 
 
 def conversion(parser: Parser, draft: Draft) -> None:

@@ -56,7 +56,8 @@ def _bind(parser: Parser, draft: Draft) -> None:
     draft.attributes["shape_expressions"] = parser.attribute()
     attributes(parser, draft)
     parser.expect(":", "before the operand's type")
-    draft.operand_types = (parser.type(),)
+    symbols = (ElementType("i64"),) * (len(draft.operands) - 1)
+    draft.operand_types = (parser.type(), *symbols)
 
 
 def _slice(parser: Parser, draft: Draft) -> None:
@@ -72,7 +73,8 @@ def _slice(parser: Parser, draft: Draft) -> None:
     parser.expect(":", "before the operation's type")
     stated = (parser.type(),)
     parser.expect("->", "and the result's type")
-    draft.operand_types, draft.result_types = stated, (parser.type(),)
+    indices = (ElementType("index"),) * (len(draft.operands) - 1)
+    draft.operand_types, draft.result_types = (*stated, *indices), (parser.type(),)
 
 
 def _custom_op(parser: Parser, draft: Draft) -> None:
@@ -120,16 +122,31 @@ def _extract(parser: Parser, draft: Draft) -> None:
     operands(parser, draft)
     parser.expect("]", "after the indices")
     attributes(parser, draft)
-    operand_type(parser, draft)
+    _indexed(parser, draft)
     stated = getattr(draft.operand_types[0], "element", None)
     draft.result_types = () if stated is None else (stated,)
 
 
 def _dim(parser: Parser, draft: Draft) -> None:
     """`%x, %axis : T`; the result is an index."""
-    ELEMENT_OPERAND(parser, draft)
-    draft.operand_types = draft.operand_types[:1]
+    operands(parser, draft)
+    attributes(parser, draft)
+    _indexed(parser, draft)
     draft.result_types = (ElementType("index"),)
+
+
+def _indexed(parser: Parser, draft: Draft) -> None:
+    """`: T`, of the first operand; the others are indices."""
+    parser.expect(":", "before the operand's type")
+    indices = (ElementType("index"),) * (len(draft.operands) - 1)
+    draft.operand_types = (parser.type(), *indices)
+
+
+def _from_elements(parser: Parser, draft: Draft) -> None:
+    """`%a, %b : T`, the type of the result."""
+    sequence(operands, attributes, result_type)(parser, draft)
+    element = getattr(draft.result_types[0], "element", None)
+    draft.operand_types = () if element is None else (element,) * len(draft.operands)
 
 
 ELEMENT_OPERAND = sequence(operands, attributes, operand_type)
@@ -138,7 +155,6 @@ ELEMENT_OPERAND = sequence(operands, attributes, operand_type)
 def _compare(parser: Parser, draft: Draft) -> None:
     """`slt, %a, %b : T`; the result has truth values."""
     sequence(word("predicate"), operands, attributes, operand_type)(parser, draft)
-    draft.operand_types = draft.operand_types * len(draft.operands)
     draft.result_types = (ElementType("i1"),)
 
 
@@ -178,7 +194,7 @@ TENSOR_FORMS: Mapping[str, Form] = {
     "cast": sequence(operands, attributes, conversion),
     "dim": _dim,
     "extract": _extract,
-    "from_elements": sequence(operands, attributes, result_type),
+    "from_elements": _from_elements,
 }
 
 _CONVERSIONS = (

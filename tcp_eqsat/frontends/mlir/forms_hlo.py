@@ -29,12 +29,16 @@ from tcp_eqsat.frontends.mlir.tree import (
     Argument,
     Attribute,
     Block,
+    ComplexType,
+    Dense,
+    DenseResource,
     FunctionType,
     Number,
     OpaqueAttribute,
     Reference,
     Region,
     SyntaxOp,
+    TensorText,
     TupleText,
 )
 
@@ -177,7 +181,7 @@ def _application(parser: Parser, draft: Draft, name: str, offset: int) -> Region
     if len(draft.operands) != 2 or len(draft.operand_types) != 2:
         raise ParseError("expected one operand where an operation is applied", parser.source.location(offset))
     scalar = draft.operand_types[1]
-    x, y, result = (Reference(f"%({role})", offset) for role in ("lhs", "rhs", "result"))
+    x, y, result = (Reference(f"%.{role}", offset) for role in ("lhs", "rhs", "result"))
     op = SyntaxOp(name, (result,), (x, y), {}, (), (scalar, scalar), (scalar,), offset, len(name))
     end = SyntaxOp(
         "stablehlo.return", (), (result,), {}, (), (scalar,), (), offset, len(name))
@@ -229,6 +233,9 @@ def _complex(parser: Parser, draft: Draft) -> None:
         draft.operand_types, draft.result_types = stated.inputs, stated.results
     else:
         draft.result_types = (stated,)
+        if isinstance(stated, TensorText) and isinstance(stated.element, ComplexType):
+            part = TensorText(stated.shape, stated.element.element, stated.encoding)
+            draft.operand_types = (part,) * len(draft.operands)
 
 
 def _tuple(parser: Parser, draft: Draft) -> None:
@@ -350,7 +357,9 @@ def _expectation(parser: Parser, draft: Draft) -> None:
         min_ulp_difference="min_ulp_difference", probe_id="probe_id", iter="iter")
     parameters(parser, draft)
     if parser.accept(","):
-        draft.attributes["value"] = parser.attribute()
+        literal = draft.attributes["value"] = parser.attribute()
+        if isinstance(literal, Dense | DenseResource):
+            draft.operand_types = (literal.type,) * len(draft.operands)
         parameters(parser, draft)
         attributes(parser, draft)
         return

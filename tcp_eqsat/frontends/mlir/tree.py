@@ -94,8 +94,11 @@ class OpaqueType:
     body: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}<{self.body}>" if self.body else self.name
+        mark = "" if self.name in _UNMARKED else "!"
+        return f"{mark}{self.name}<{self.body}>" if self.body else f"{mark}{self.name}"
 
+
+_UNMARKED = frozenset({"array", "memref", "vector"})
 
 SyntaxType = ElementType | ComplexType | QuantizedType | TensorText | TupleText | FunctionType | OpaqueType
 
