@@ -36,8 +36,10 @@ ROWS_TO_TRANSPOSE = 32
 """The same where both operands are contiguous along the contracted axis, and the copy gathers."""
 MATVEC_VECTORS = 3
 """Times as many vectors side by side where there is one row: it is read in longer pieces."""
-PREFETCHED_STEPS = 16
+PANEL_STEPS_AHEAD = 16
 """Steps of the contracted loop by which a panel is fetched ahead."""
+STREAM_STEPS_AHEAD = 8
+"""The same for an operand that is loaded as it is, whose rows may compete for the same places in the cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ functions of its steps, and so has control flow.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tcp_eqsat.codegen.control import BodyFunction, emit_control
@@ -46,8 +46,9 @@ def find_parts(plan: Plan, target: CpuTarget) -> Parts:
     distinct = DistinctKernels()
     uses = tuple(tuple(distinct.use(step, each) if isinstance(step, Kernel) else None for step in each.steps)
                  for each in plans)
-    nests = tuple(schedule_kernel(kernel, where, target, _last(number, kernel, where, plan, zip(plans, uses)))
-                  for number, (kernel, where) in enumerate(distinct.kernels))
+    last = _last(plan, plans, uses)
+    nests = tuple(schedule_kernel(kernel, where, target, last[n])
+                  for n, (kernel, where) in enumerate(distinct.kernels))
     procedures: dict[Procedure, int] = {}
     for each in plans:
         for step in each.steps:
@@ -56,19 +57,18 @@ def find_parts(plan: Plan, target: CpuTarget) -> Parts:
     return Parts(plans, uses, nests, procedures)
 
 
-def _last(number: int, kernel: Kernel, where: Plan, whole: Plan,
-          uses: Iterable[tuple[Plan, Sequence[Use | None]]]) -> frozenset[str]:
-    """The buffers that a distinct kernel of the plan `where` writes and that, in every use of it, are results of the
-    `whole` plan that no step reads."""
-    read = {whole.root(name).name for step in whole.steps for name in step.loads}
-    results = [whole.root(port.buffer).name for port in whole.results]
+def _last(plan: Plan, plans: Sequence[Plan], uses: Sequence[Sequence[Use | None]]) -> dict[int, frozenset[str]]:
+    """For each distinct kernel, the buffers that in every use of it are results of `plan` that no step reads."""
+    read = {plan.root(name).name for step in plan.steps for name in step.loads}
+    results = [plan.root(port.buffer).name for port in plan.results]
     last = {name for name in results if name not in read and results.count(name) == 1}
-    found = {where.root(name).name for name in kernel.stores}
-    for plan, each in uses:
+    found: dict[int, frozenset[str]] = {}
+    for where, each in zip(plans, uses, strict=True):
         for use in each:
-            if use is not None and use.distinct == number:
-                found = {name for name in found if plan is whole and use.buffers[name] in last}
-    return frozenset(found)
+            if use is not None:
+                here = frozenset(own for own, name in use.buffers.items() if where is plan and name in last)
+                found[use.distinct] = found.get(use.distinct, here) & here
+    return found
 
 
 def _every_plan(plan: Plan) -> Iterator[Plan]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from tcp_eqsat.codegen.dependence import loops_to_update
 from tcp_eqsat.codegen.graph import start_value
+from tcp_eqsat.codegen.llvm_bypass import Place, bypassed_bytes, fence, until_aligned
+from tcp_eqsat.codegen.llvm_loops import State
 from tcp_eqsat.codegen.llvm_nest_values import Coordinates, Key, NestValues
 from tcp_eqsat.codegen.llvm_values import LLVMValue
 from tcp_eqsat.codegen.loops import (
@@ -36,7 +38,7 @@ from tcp_eqsat.codegen.loops import (
 from tcp_eqsat.codegen.target import CpuTarget
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.pointful import Affine, IndexRange
-from tcp_eqsat.lang.types import BOOL, I32, DType
+from tcp_eqsat.lang.types import BOOL, I32, I64, DType
 
 LINE = 64
 """Bytes of a cache line."""
@@ -60,12 +62,19 @@ class _Emitter(NestValues):
     def __init__(self, nest: Nest, target: CpuTarget, declarations: dict[str, str]) -> None:
         super().__init__(nest, target, declarations)
         self.nest = nest
+        self.target = target
         self.guarded = False  # whether a guard takes lanes out
+        self.bypass = False  # whether stores go around the caches
+        self.large = self._is_large()  # whether they may: what they fill is large
         self.partial: dict[str, _Partial] = {}  # open accumulators
         self._found: dict[int, dict[tuple[str, Affine], DType]] = {}  # accesses by statement
 
     def function(self, symbol: str) -> NestCode:
         self._body(self.nest.body)
+        if self.large is True:
+            fence(self.builder)
+        elif self.large:
+            self.text.branch(self.large, [], lambda: fence(self.builder))
         arguments = [
             f"ptr noalias {'readonly ' if a.access is Access.READ else ''}{self.arrays[a.name]}"
             for a in self.nest.arrays
@@ -105,6 +114,9 @@ class _Emitter(NestValues):
             pointer = self.pointer(store.array, store.offset, store.value.dtype, at)
             if stride == 0 or self.builder.lanes == 1:
                 self.builder.store(value, pointer, lanes=1)
+            elif stride == 1 and self.bypass and mask is None:
+                width = self.builder.lanes * value.dtype.bytes
+                self.builder.store(value, pointer, lanes=self.builder.lanes, align=width, bypass=True)
             elif stride == 1:
                 self.builder.store(value, pointer, lanes=self.builder.lanes, mask=mask)
             else:
@@ -181,6 +193,12 @@ class _Emitter(NestValues):
     def _for(self, loop: For) -> None:
         extent = self.text.size(loop.extent)
         updated = self._updated(loop.body)
+        if loop.how.bypass and self.large is not False and not updated:
+            self._bypassing_loop(loop, extent)
+        else:
+            self._plain_loop(loop, extent, updated)
+
+    def _plain_loop(self, loop: For, extent: int | str, updated: list[_Partial]) -> None:
         if isinstance(extent, int):
             self._static_loop(loop, extent, updated)
         else:
@@ -226,19 +244,59 @@ class _Emitter(NestValues):
 
     def _dynamic_loop(self, loop: For, extent: str, updated: list[_Partial]) -> None:
         how, states = loop.how, _states(updated)
-        step = how.lanes * how.copies
-        if step == 1:
+        if how.lanes * how.copies == 1:
             self._unrolled(loop, 0, extent, updated)
-        elif how.lanes == 1 and not updated:
+        elif how.lanes == 1 and not updated and _repeatable(loop):
             self._covering(loop, extent)
         else:
-            start = self.text.loop(0, extent, step, states, lambda i: self._step(loop, (i, 0), how.copies))
-            if how.copies > 1:
-                start = self.text.loop(start, extent, how.lanes, states, lambda i: self._step(loop, (i, 0), 1))
-            if how.lanes > 1:
-                rest = self.text.integer("sub", extent, start)
-                self.text.branch(self.text.compare("sgt", rest, 0), states,
-                                 lambda: self._step(loop, (start, 0), 1, rest))
+            self._steps_from(loop, 0, extent, states)
+
+    def _steps_from(self, loop: For, start: int | str, extent: int | str, states: list[State]) -> None:
+        """Whole steps from `start`, then such of one copy, then a masked one."""
+        lanes = loop.how.lanes
+
+        def run(copies: int) -> str:
+            return self.text.loop(
+                start, extent, lanes * copies, states, lambda i: self._step(loop, (i, 0), copies))
+
+        for copies in dict.fromkeys((loop.how.copies, 1)):
+            start = run(copies)
+        if lanes > 1:
+            rest = self.text.integer("sub", extent, start)
+            self.text.branch(self.text.compare("sgt", rest, 0), states,
+                             lambda: self._step(loop, (str(start), 0), 1, rest))
+
+    def _bypassing_loop(self, loop: For, extent: int | str) -> None:
+        """Stores around the caches, which begin with an aligned vector; what is before it is a masked one.
+
+        The loop is a plain one where the arrays are small, or no first vector is aligned in all of them.
+        """
+        places = [
+            Place(self.pointer(s.array, s.offset, s.value.dtype, {}), loop.how.lanes * s.value.dtype.bytes,
+                  s.value.dtype.bytes) for s in loop.body if isinstance(s, Store)]
+        ahead, aligned = until_aligned(self.builder, places)
+        if isinstance(self.large, str):
+            aligned = self.builder.instruction(f"and i1 {aligned}, {self.large}", BOOL, 1).text
+        plain = self.builder.instruction(f"xor i1 {aligned}, true", BOOL, 1).text
+        self.text.branch(aligned, [], lambda: self._aligned_loop(loop, extent, ahead))
+        self.text.branch(plain, [], lambda: self._plain_loop(loop, extent, []))
+
+    def _aligned_loop(self, loop: For, extent: int | str, ahead: str) -> None:
+        """The loop with `ahead` iterations (or all, if there are fewer) before those that store around the caches."""
+        self.builder.declare("llvm.smin.i64", "i64", ("i64", "i64"))
+        first = self.builder.instruction(f"call i64 @llvm.smin.i64(i64 {ahead}, i64 {extent})", I64, 1).text
+        self.text.branch(self.text.compare("sgt", first, 0), [], lambda: self._step(loop, (None, 0), 1, first))
+        self.bypass = True
+        self._steps_from(loop, first, extent, [])
+        self.bypass = False
+
+    def _is_large(self) -> bool | str:
+        """Whether what the nest stores around the caches is worth it: known, or an i1."""
+        size, least = bypassed_bytes(self.nest), self.target.bypass_bytes
+        if isinstance(size, int) or least == 0:
+            return least > 0 and isinstance(size, int) and size >= least
+        self.text.entry.append(f"  %large = icmp sge i64 {self.text.size(size)}, {least}")
+        return "%large"
 
     def _covering(self, loop: For, extent: str) -> None:
         """Steps of as many copies as the extent holds; the last step begins early enough to end with it.
@@ -357,6 +415,13 @@ class _Partial:
 
 def _states(partials: list[_Partial]) -> list[dict[Key, LLVMValue]]:
     return [p.state for p in partials]
+
+
+def _repeatable(loop: For) -> bool:
+    """Whether an iteration may run twice: it reads nothing that the loop stores."""
+    stored = {s.array for s in walk_statements(loop.body) if isinstance(s, Store)}
+    roots = [root for s in walk_statements(loop.body) if (root := value_of_statement(s)) is not None]
+    return not any(isinstance(x, Load) and x.array in stored for x in walk_values(*roots))
 
 
 def _accesses(statement: Statement) -> dict[tuple[str, Affine], DType]:

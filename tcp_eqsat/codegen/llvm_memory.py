@@ -52,21 +52,30 @@ class LLVMMemory(LLVMText):
         lanes: int | None = None,
         mask: LLVMValue | None = None,
         align: int | None = None,
+        bypass: bool = False,
     ) -> None:
-        """Writes `lanes` adjacent elements at `pointer`, leaving out those that `mask` excludes."""
+        """Writes `lanes` adjacent elements at `pointer`, leaving out those that `mask` excludes.
+
+        `bypass`: around the caches, where there is no mask and `align` is the size of the whole vector.
+        """
         lanes = self.lanes if lanes is None else lanes
         align = align or value.dtype.bytes
         value = self.splat(value, lanes)
         if value.dtype is BOOL:
             value = self._to_byte(value)
         if mask is None:
-            self.line(f"  store {value}, ptr {pointer}, align {align}")
+            hint = f", {self._nontemporal()}" if bypass else ""
+            self.line(f"  store {value}, ptr {pointer}, align {align}{hint}")
         elif lanes == 1:
             raise TypeMismatch("a masked store needs more than one lane")
         else:
             name = f"llvm.masked.store.{self.mangled(value)}.p0"
             self.declare(name, "void", (value.type_text, "ptr", "i32", f"<{lanes} x i1>"))
             self.line(f"  call void @{name}({value}, ptr {pointer}, i32 {align}, {self.splat(mask, lanes)})")
+
+    def _nontemporal(self) -> str:
+        self.declarations["!nontemporal"] = "!0 = !{i32 1}"
+        return "!nontemporal !0"
 
     def gather(self, pointer: str, offsets: LLVMValue, dtype: DType, mask: LLVMValue | None = None) -> LLVMValue:
         """The elements at `offsets` (i64, in elements of `dtype`) from `pointer`, one for each lane.

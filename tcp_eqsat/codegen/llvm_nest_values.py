@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from tcp_eqsat.codegen.dependence import Dependence
 from tcp_eqsat.codegen.llvm_loops import LoopText
+from tcp_eqsat.codegen.llvm_transpose import transpose
 from tcp_eqsat.codegen.llvm_values import LLVMBuilder, LLVMValue
 from tcp_eqsat.codegen.loops import Apply, Choose, Constant, IndexValue, Load, Nest, Read, Value
 from tcp_eqsat.codegen.target import CpuTarget
@@ -19,6 +20,8 @@ from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.pointful import Affine, IndexRange
 from tcp_eqsat.lang.types import BOOL, I32, I64, DType
 
+BLOCK_BYTES = (16, 32, 64)
+"""Sizes of vectors of which as many as they have lanes are loaded and transposed instead of gathered."""
 Coordinates = dict[int, int]
 """Which copy, for the axes of loops with several copies."""
 Key = tuple[tuple[int, int], ...]
@@ -206,7 +209,32 @@ class NestValues:
         mask = mask if guard is None else self.conjunction(guard, mask)
         if stride == 1:
             return self.builder.load(pointer, load.dtype, mask=mask)
+        axis = self._contiguous_copies(load) if guard is None else None
+        if axis is not None:
+            return self._load_block(load, axis, stride, at)
         return self.builder.gather(pointer, self.builder.splat(self.lane_offsets(stride)), load.dtype, mask=mask)
+
+    def _contiguous_copies(self, load: Load) -> int | None:
+        """The axis along which the load is contiguous, where it has as many copies as lanes: a square block."""
+        if self.builder.lanes * load.dtype.bytes not in BLOCK_BYTES or load.dtype is BOOL:
+            return None
+        return next((axis for axis, c in load.offset.terms
+                     if c == 1 and len(self.copies.get(axis, ())) == self.builder.lanes), None)
+
+    def _load_block(self, load: Load, axis: int, stride: Size, at: Coordinates) -> LLVMValue:
+        """The load, and with it those of all copies of the loop over `axis`: a lane's are contiguous in memory."""
+        dependence = self.dependence.of(load)
+        first = at | {axis: self.copies[axis][0]}
+        start, mask = self.pointer(load.array, load.offset, load.dtype, first), self.mask(at)
+        rows = []
+        for lane in range(self.builder.lanes):
+            distance = stride * lane if isinstance(stride, int) else self.text.scaled(stride, lane)
+            place = self.text.element(start, load.dtype, distance) if lane else start
+            taken = None if mask is None else self.builder.extract(mask, lane)
+            rows.append(self.builder.load(place, load.dtype, mask=taken))
+        for copy, value in zip(self.copies[axis], transpose(self.builder, rows), strict=True):
+            self._known[-1][id(load), self.key(dependence, at | {axis: copy}), ""] = value
+        return self._known[-1][id(load), self.key(dependence, at), ""]
 
     def _index_value(self, index: Affine, dtype: DType, at: Coordinates) -> LLVMValue:
         start, stride = as_i64(self._index(index, at)), self.lane_stride(index)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -223,12 +223,13 @@ class LLVMText:
     def _part(self, value: LLVMValue, start: int, count: int) -> LLVMValue:
         if count == 1:
             return self.extract(value, start)
-        chosen = ", ".join(f"i32 {start + i}" for i in range(count))
+        return self.shuffle(value, LLVMValue("poison", value.dtype, value.lanes), range(start, start + count))
+
+    def shuffle(self, x: LLVMValue, y: LLVMValue, chosen: Sequence[int]) -> LLVMValue:
+        """The chosen lanes of x and y, which have equally many; those of y are counted after those of x."""
+        places = ", ".join(f"i32 {place}" for place in chosen)
         return self.instruction(
-            f"shufflevector {value}, {value.type_text} poison, <{count} x i32> <{chosen}>",
-            value.dtype,
-            count,
-        )
+            f"shufflevector {x}, {y}, <{len(chosen)} x i32> <{places}>", x.dtype, len(chosen))
 
     def _level(self, *values: LLVMValue) -> tuple[LLVMValue, ...]:
         """The values spread to the most lanes among them."""

@@ -15,7 +15,7 @@
 
 Offsets count elements and are affine in the indices of the loops around; extents, offsets and strides are sizes
 that are known when the nest starts. Iterations of a loop are independent but for the updates of accumulators
-declared outside it, whose order is free. How a loop runs:
+declared outside it, whose order is free, unless the loop is ordered. How a loop runs:
 
     lanes     that many adjacent iterations in one vector: a value that depends on the index is a vector
     copies    that many such steps side by side, statement by statement (unroll and jam): a value that depends on
@@ -24,6 +24,8 @@ declared outside it, whose order is free. How a loop runs:
     position  an index that counts iterations from the start of the step (0 .. lanes * copies - 1), by which
               scratch arrays are addressed
     parallel  steps may run on several cores
+    bypass    stores go around the caches where the arrays that they fill are large: nothing here reads these again
+    ordered   iterations run one after the other: each reads what those before stored in scratch arrays
 
 The last step is masked or shortened, so no access is out of bounds. A Choose evaluates only the chosen value.
 """
@@ -136,9 +138,13 @@ class How:
     unroll: int = 1
     position: int | None = None
     parallel: bool = False
+    ordered: bool = False
+    bypass: bool = False
 
 
 SERIAL = How()
+BYPASS_WIDTHS = (16, 32, 64)
+"""Bytes of the vectors that a loop may store around the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +338,8 @@ class _Verifier:
                         self._fail("a vector loop stands in a vector loop")
                     if min(how.lanes, how.copies, how.unroll) < 1:
                         self._fail("lanes, copies and unroll must be at least 1")
+                    if how.ordered and (how.lanes > 1 or how.copies > 1 or how.parallel):
+                        self._fail(f"the ordered loop over {index} runs iterations side by side")
                     bound = indices | {index} | ({how.position} if how.position is not None else set())
                     self._body(inner, bound, names, open_, vector or how.lanes > 1)
                 case Fold(accumulators, inner):
@@ -452,13 +460,16 @@ class _Printer:
                     self._body(inner, depth + 1, lines)
 
     def _for(self, index: int, extent: Size, how: How) -> str:
-        text = f"{'parallel ' if how.parallel else ''}for {self._axis(index)} < {format_size(extent)}"
+        kind = "parallel " if how.parallel else "ordered " if how.ordered else ""
+        text = f"{kind}for {self._axis(index)} < {format_size(extent)}"
         if how.lanes > 1:
             text += f" vector {how.lanes}"
         if how.copies > 1:
             text += f" copies {how.copies}"
         if how.unroll > 1:
             text += f" unroll {how.unroll}"
+        if how.bypass:
+            text += " bypass"
         if how.position is not None:
             self.axes[how.position] = f"{self._axis(index)}'"
         return text

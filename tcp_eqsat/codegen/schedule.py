@@ -13,8 +13,9 @@ from dataclasses import replace
 from tcp_eqsat.codegen.axes import simplify_axes
 from tcp_eqsat.codegen.contraction import (
     NO_TILE,
-    PREFETCHED_STEPS,
+    PANEL_STEPS_AHEAD,
     ROWS_TO_PACK,
+    STREAM_STEPS_AHEAD,
     UNROLL,
     Packing,
     choose_tile,
@@ -22,6 +23,7 @@ from tcp_eqsat.codegen.contraction import (
 )
 from tcp_eqsat.codegen.graph import FoldValue, Graph, Output, inline_kernel
 from tcp_eqsat.codegen.loops import (
+    BYPASS_WIDTHS,
     SERIAL,
     Access,
     Accumulator,
@@ -49,20 +51,25 @@ from tcp_eqsat.codegen.loops import (
 )
 from tcp_eqsat.codegen.schedule_cost import Leaf, best_vector_axis, lanes_for, order_by_stride, weight
 from tcp_eqsat.codegen.stages import Place, Row, Scope, Stage, Task, shared_values
+from tcp_eqsat.codegen.streamed import choose_streamed, write_streamed
 from tcp_eqsat.codegen.target import CpuTarget
 from tcp_eqsat.lang.dims import Size, bounds, product
 from tcp_eqsat.lang.plan import Kernel, Plan, Role
 from tcp_eqsat.lang.pointful import ZERO, Affine, IndexRange, axis_index
+from tcp_eqsat.lang.types import DType
 
 ENOUGH_CHAINS = 8
 """Independent additions that keep the units busy; loops around a fold that make as many leave its own loop alone."""
 
+BYPASSING_STEPS = 64
+"""Vectors in a row from which it may be stored around the caches: one begins and ends with a masked vector."""
 
-def schedule_kernel(kernel: Kernel, plan: Plan, target: CpuTarget) -> Nest:
-    """The kernel as a nest of loops for `target`."""
+
+def schedule_kernel(kernel: Kernel, plan: Plan, target: CpuTarget, last: frozenset[str] = frozenset()) -> Nest:
+    """The kernel as a nest of loops for `target`. Nothing in the plan reads the buffers `last` after it."""
     graph, outputs = simplify_axes(*inline_kernel(kernel, plan))
     constants = frozenset(b.name for b in plan.buffers.values() if b.role is Role.CONSTANT)
-    scheduler = _Scheduler(graph, target, constants)
+    scheduler = _Scheduler(graph, target, constants, last)
     body: list[Statement] = []
     for group in _groups(graph, outputs):
         body += scheduler.nest(group)
@@ -113,10 +120,11 @@ def _domain_order(graph: Graph, group: list[Output]) -> tuple[int, ...]:
 
 
 class _Scheduler:
-    def __init__(self, graph: Graph, target: CpuTarget, constants: frozenset[str]) -> None:
+    def __init__(self, graph: Graph, target: CpuTarget, constants: frozenset[str], last: frozenset[str]) -> None:
         self.graph = graph
         self.target = target
         self.constants = constants  # arrays that can be packed ahead
+        self.last = last  # arrays that nothing reads after this kernel
         self.scratch: list[Array] = []
         self.packed: dict[str, Array] = {}  # copies of constants, by name
         self.tile = NO_TILE
@@ -142,12 +150,26 @@ class _Scheduler:
         """The loops of a group with the tile for many or few rows, and what is known after them."""
         order = _domain_order(self.graph, group)
         scope = self.top.copy()
-        leaves = self._place((), [Task(order, o.value, o.array, o.offset) for o in group], scope).leaves
+        tasks = [Task(order, o.value, o.array, o.offset) for o in group]
+        statements = self._streamed(tasks, scope, many_rows)
+        leaves = self._place((), tasks, scope).leaves
         self.tile = choose_tile(self.graph, order, leaves, self.target, self.constants, many_rows)
         order = self.tile.order or order
         tasks = [
             Task(tuple(a for a in order if a in o.axes), o.value, o.array, o.offset) for o in group]
-        return self._block((), tasks, scope), scope
+        return [*statements, *self._block((), tasks, scope)], scope
+
+    def _streamed(self, tasks: list[Task], scope: Scope, many_rows: bool) -> list[Statement]:
+        """The loops of contractions that are computed row by row of an operand, before all else."""
+        statements: list[Statement] = []
+        for leaf in self._place((), tasks, scope).leaves:
+            streamed = choose_streamed(self.graph, leaf, self.target, self.constants, many_rows)
+            if streamed is not None:
+                loops, results = write_streamed(self.graph, streamed, self._array, self._name)
+                statements += loops
+                fold = streamed.fold
+                scope.known[id(self.graph.read(fold.name, fold.dtype, fold.free))] = results
+        return statements
 
     # Blocks
 
@@ -198,8 +220,19 @@ class _Scheduler:
             inside.known[id(packing.value)] = self._packed(packing, how)
         body = self._block((*bound, axis), [t.inside() for t in tasks], inside)
         del self.open[axis]
-        how = replace(how, position=self.positions.pop(axis, None))
+        how = replace(how, position=self.positions.pop(axis, None), bypass=self._bypasses(axis, how, body))
         return lets, For(axis, self.graph.extents[axis], tuple(body), how)
+
+    def _bypasses(self, axis: int, how: How, body: list[Statement]) -> bool:
+        """Whether all that a loop stores are long rows, side by side, of large results that nothing reads again."""
+        stores = [s for s in body if isinstance(s, Store)]
+        extent = self.graph.extents[axis]
+        return (
+            self.target.bypass_bytes > 0 and how.lanes > 1 and bool(stores)
+            and all(isinstance(s, (Let, Store)) for s in body) and all(x.copies == 1 for x in self.open.values())
+            and all(s.array in self.last and dict(s.offset.terms).get(axis) == 1
+                    and how.lanes * s.value.dtype.bytes in BYPASS_WIDTHS for s in stores)
+            and (not isinstance(extent, int) or extent >= BYPASSING_STEPS * how.lanes))
 
     def _leaf(self, tasks: list[Task], scope: Scope) -> list[Statement]:
         """The tasks themselves, all their axes bound. What several uses share is named."""
@@ -221,22 +254,33 @@ class _Scheduler:
     def _prefetch(self, fold: FoldValue, scope: Scope) -> list[Statement]:
         """A hint for what a contraction reads some steps later along the innermost of its loops."""
         packing, stream = self.tile.packing, self.tile.stream
+        load: Value | None
         if packing is not None and fold is packing.fold:
-            load = scope.known.get(id(packing.value))
+            load, ahead = scope.known.get(id(packing.value)), PANEL_STEPS_AHEAD
         elif stream is not None and any(x is stream for x in walk_values(fold.body)):
-            load = scope.known.get(id(stream), stream)
+            load, ahead = scope.known.get(id(stream), stream), STREAM_STEPS_AHEAD
         else:
             return []
         innermost = order_by_stride(self.graph, fold.axes, fold.body)[-1]
         step = dict(load.offset.terms).get(innermost, 0) if isinstance(load, Load) else 0
         if not isinstance(load, Load) or step == 0:
             return []
-        return [Prefetch(load.array, load.offset + step * PREFETCHED_STEPS)]
+        return [Prefetch(load.array, load.offset + step * ahead)]
+
+    def _name(self) -> str:
+        """A name for a value."""
+        self.lets += 1
+        return f"t{self.lets}"
+
+    def _array(self, dtype: DType, size: Size) -> str:
+        """A new scratch array."""
+        name = f"row{len(self.scratch) + 1}"
+        self.scratch.append(Array(name, dtype, size, Access.SCRATCH))
+        return name
 
     def _let(self, value: Value, scope: Scope) -> Let:
         """Names the value."""
-        self.lets += 1
-        name = f"t{self.lets}"
+        name = self._name()
         resolved = self._resolve(value, scope)
         read = self.graph.read(name, value.dtype, self.graph.free(value))
         scope.known[id(value)] = scope.known[id(resolved)] = read
@@ -306,8 +350,7 @@ class _Scheduler:
         for axis in several:
             if self.open[axis].lanes == 1:
                 offset, size = self._along(axis, offset, size)
-        name = f"row{len(self.scratch) + 1}"
-        self.scratch.append(Array(name, row.value.dtype, size, Access.SCRATCH))
+        name = self._array(row.value.dtype, size)
         return self.graph.row(name, offset, row.value.dtype, free)
 
     def _along(self, axis: int, offset: Affine, size: Size) -> tuple[Affine, Size]:
@@ -359,8 +402,21 @@ class _Scheduler:
             copies = 4 if work <= 4 else 2 if work <= 12 else 1
         elif innermost and folds and work <= 16:
             unroll = UNROLL
+        elif self._transposes(axis, leaves):
+            copies = next(how.lanes for how in self.open.values() if how.lanes > 1)
         extent = self.graph.extents[axis]
         if isinstance(extent, int):
             copies = max(1, min(copies, -(-extent // lanes)))
         parallel = not bound and not folds and not any(t.row for t in tasks)
         return How(lanes, copies, unroll, None, parallel)
+
+    def _transposes(self, axis: int, leaves: list[Leaf]) -> bool:
+        """Whether the loop reads memory piece by piece across the lanes of the open vector loop: what as many
+        iterations as there are lanes read is a square block."""
+        vector = next((a for a, how in self.open.items() if how.lanes > 1), None)
+        extent = self.graph.extents[axis]
+        if vector is None or not isinstance(extent, int) or any(x.axes != (axis,) or x.fold for x in leaves):
+            return False
+        strides = [dict(x.offset.terms) for leaf in leaves for x in walk_values(leaf.value) if isinstance(x, Load)]
+        return extent >= self.open[vector].lanes and any(
+            terms.get(axis) == 1 and terms.get(vector, 0) not in (0, 1) for terms in strides)

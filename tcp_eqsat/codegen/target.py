@@ -12,6 +12,9 @@ import llvmlite.binding as llvm
 from tcp_eqsat.errors import ArgumentError, TargetError
 from tcp_eqsat.lang.types import DType
 
+BYPASS_BYTES = 16 << 20
+"""Half of what a core can hope for of a last-level cache that it shares. Systems report that cache for the whole
+socket, also to a virtual machine that has a small part of it, so this is no question to ask them."""
 ENVIRONMENT = "TCP_EQSAT_CPU"
 CHOICES = ("x86-64", "x86-64-v3", "x86-64-v4", "native")
 
@@ -29,7 +32,8 @@ class CpuTarget:
     `name` and `features` are LLVM's processor name and feature string; `vector_bits` and `registers` describe
     the widest vector registers; `l1_bytes` and `l2_bytes` are the data caches of one core. The flags say what
     is one instruction: a fused multiply-add, rounding to an integral value, scaling by a power of two, conversion
-    between f16 and f32.
+    between f16 and f32. Results of at least `bypass_bytes` that nothing reads soon are stored around the caches; 0:
+    none are.
     """
 
     name: str
@@ -42,6 +46,7 @@ class CpuTarget:
     has_half: bool
     l1_bytes: int
     l2_bytes: int
+    bypass_bytes: int = 0
 
     def lanes(self, dtype: DType) -> int:
         """How many elements of `dtype` one vector register holds (at least 1)."""
@@ -96,6 +101,7 @@ def cpu_target(choice: str = "native") -> CpuTarget:
         has_half=level != "x86-64",
         l1_bytes=_cache_bytes("SC_LEVEL1_DCACHE_SIZE", 32 << 10),
         l2_bytes=_cache_bytes("SC_LEVEL2_CACHE_SIZE", 1 << 20),
+        bypass_bytes=BYPASS_BYTES,
     )
 
 
