@@ -10,7 +10,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tcp_eqsat.errors import TcpError
@@ -43,10 +43,6 @@ def _load_bindings() -> Any:
 
 bindings = _load_bindings()
 
-LINES_PER_TEXT = 2
-"""egglog 13 copies the whole source into every span, so that one long text takes quadratic time."""
-
-
 class EGraphError(TcpError):
     """egglog refused a text, or failed while running it."""
 
@@ -58,17 +54,23 @@ class Engine:
         self._egraph = bindings.EGraph()
         self._sizes: dict[str, int] | None = None
 
-    def run(self, lines: Sequence[str]) -> list[Any]:
+    def run(self, lines: Iterable[str]) -> list[Any]:
         """Runs commands, one or more a line, and gives their outputs.
 
-        Raises EGraphError. Commands before a failing one stay applied.
+        Raises EGraphError. Lines before a failing one stay applied. Each line is a text of its own: egglog 13 copies
+        the whole text for each part of it.
         """
         self._sizes = None
         outputs: list[Any] = []
-        for start in range(0, len(lines), LINES_PER_TEXT):
-            text = "\n".join(lines[start:start + LINES_PER_TEXT])
-            outputs += self._guarded(lambda text=text: self._egraph.run_program(*self._egraph.parse_program(text)))
+        for line in lines:
+            outputs += self._guarded(lambda line=line: self._run_text(line))
         return outputs
+
+    def _run_text(self, text: str) -> Any:
+        """The outputs of commands; egglog 14 takes them in one step, which saves a fifth of the time."""
+        if hasattr(self._egraph, "parse_and_run_program"):
+            return self._egraph.parse_and_run_program(text)
+        return self._egraph.run_program(*self._egraph.parse_program(text))
 
     def run_ruleset(self, schedule: str) -> Any:
         """The report of one `run-schedule`."""
