@@ -31,8 +31,7 @@ from tcp_eqsat.lang import vmap as batches
 from tcp_eqsat.lang.apart import take_apart
 from tcp_eqsat.lang.atoms import Refinement, refine_axes
 from tcp_eqsat.lang.budget import Budget
-from tcp_eqsat.lang.dims import Size
-from tcp_eqsat.lang.dims import Symbol
+from tcp_eqsat.lang.dims import Size, Symbol
 from tcp_eqsat.lang.loops import capture_unchanged
 from tcp_eqsat.lang.op import regions_of
 from tcp_eqsat.lang.ops.structure import expand
