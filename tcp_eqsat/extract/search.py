@@ -20,6 +20,13 @@ from tcp_eqsat.extract.terms import ABSORBED, GIVEN, STEPS, WRITTEN, Form, Term
 _GAIN = 1e-9
 """Microseconds a move must save."""
 
+_SETTLED = GIVEN | WRITTEN
+"""Forms that are in memory or not, whatever the selection says."""
+_KEPT = WRITTEN | {Form.CONTRACT}
+"""Forms that can't be recomputed, or shouldn't be."""
+_FREE = GIVEN | ABSORBED
+"""Forms that need no memory."""
+
 
 @dataclass
 class Effort:
@@ -98,7 +105,7 @@ class Search:
 
     def _computed(self) -> list[int]:
         """The classes that may be kept in memory or not, users before operands."""
-        return [c for c in reversed(self.selection.reachable()) if self.selection.form(c) not in GIVEN | WRITTEN]
+        return [c for c in reversed(self.selection.reachable()) if self.selection.form(c) not in _SETTLED]
 
     def _toggles(self) -> bool:
         improved = False
@@ -113,7 +120,7 @@ class Search:
         for c in self._computed():
             if c in selection.stored or selection.form(c) in ABSORBED:
                 continue
-            inline = {x: False for x in self._reads(c) if selection.form(x) not in WRITTEN | {Form.CONTRACT}}
+            inline = {x: False for x in self._reads(c) if selection.form(x) not in _KEPT}
             if inline:
                 improved |= self.attempt(("cut", c), Change(stored={c: True, **inline}), inline)
         return improved
@@ -139,7 +146,7 @@ class Search:
         selection = self.selection
         for c in self._computed():
             for x in selection.term(c).operands:
-                if selection.form(x) in GIVEN | WRITTEN:
+                if selection.form(x) in _SETTLED:
                     continue
                 change = Change(stored={c: c not in selection.stored, x: x not in selection.stored})
                 improved |= self.attempt(("pair", c, x), change)
@@ -220,7 +227,7 @@ class Search:
             for index, term in self._alternatives(c):
                 passed = self._passed({c: index})
                 new = {x: True for x in term.operands
-                       if x not in used and self.selection.form(x) not in GIVEN | ABSORBED}
+                       if x not in used and self.selection.form(x) not in _FREE}
                 if term.form in STEPS:
                     new |= dict.fromkeys(in_memory_for(self.selection, term), True)
                 inline = {x: False for x in term.operands if x in self.selection.stored}

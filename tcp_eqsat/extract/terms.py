@@ -36,6 +36,8 @@ from tcp_eqsat.lang.types import BOOL, TensorType, TupleType, Type
 class Form(enum.Enum):
     """How a kernel takes a value."""
 
+    __hash__ = object.__hash__  # members are single objects, and looked up in sets all the time
+
     LITERAL = "literal"
     """One number everywhere."""
     BUFFER = "buffer"
