@@ -25,7 +25,7 @@ from tcp_eqsat.lang.dims import Symbol, evaluate
 from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.program import Function, Program
 from tcp_eqsat.lang.reference import evaluate as evaluate_reference
-from tcp_eqsat.lang.types import F32, F64, TensorType, dtype_of, integer_range
+from tcp_eqsat.lang.types import F32, F64, DType, TensorType, dtype_of, integer_range
 from tcp_eqsat.report import Report, json_ready
 
 DEFAULT_SIZE = 8  # of a symbol that nobody sets, where its range allows it
@@ -84,7 +84,8 @@ def run_program(
     if unknown:
         known = ", ".join(function.parameter_names)
         raise ArgumentError(f"--input {unknown[0]}: {function.name} has no such parameter; it has {known}")
-    given = {name: load_array(name, path) for name, path in paths.items()}
+    dtypes = {x.attributes.name: x.dtype for x in function.parameters}
+    given = {name: _read_as(load_array(name, path), dtypes[name]) for name, path in paths.items()}
     sizes, defaulted = choose_sizes(function, given, dims or {})
     check_memory(function, sizes, check)
     arrays = random_arrays(function, sizes, seed, given)
@@ -130,6 +131,12 @@ def load_array(name: str, path: str) -> np.ndarray:
     if array is None:
         raise ArgumentError(f"--input {name}: {path} is not a .npy file")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _read_as(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """The array; a file has raw bytes in place of the dtypes that NumPy lacks."""
+    raw = array.dtype.kind == "V" and array.dtype.fields is None and array.dtype.itemsize == dtype.bytes
+    return array.view(dtype.numpy) if raw else array
 
 
 def choose_sizes(function: Function, given: Mapping[str, np.ndarray], dims: Mapping[str, int]

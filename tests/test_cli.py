@@ -20,6 +20,7 @@ from tcp_eqsat import cli, demo, pipeline, run
 from tcp_eqsat.compare import Comparison, compare
 from tcp_eqsat.lang import text
 from tcp_eqsat.lang.reference import evaluate
+from tcp_eqsat.lang.types import dtype_named
 from tcp_eqsat.report import json_ready
 from tcp_eqsat.rules import default as shipped_rules
 
@@ -162,6 +163,15 @@ def test_inputs_of_any_layout(command, add_file, tmp_path, convert):
     random = np.random.default_rng(0)
     x = saved(tmp_path, "x", convert(random.standard_normal((6, 3)).astype(np.float32)))
     assert command("run", add_file, "--input", f"x={x}", "--check").status == 0
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f8e4m3fn", "i4", "f16"])
+def test_inputs_of_dtypes_that_numpy_lacks(command, tmp_path, dtype):
+    file = tmp_path / "narrow.tcp"
+    file.write_text(f"tcp 1\nfunc @f(%x: {dtype}[n]) -> f32[n] {{ %0 = astype_f32 %x: f32[n] return %0 }}")
+    x = saved(tmp_path, "x", np.array([1, 2, 3]).astype(dtype_named(dtype).numpy))
+    assert run.run_program(file, inputs={"x": str(x)}, check=True).results[0].tolist() == [1, 2, 3]
+    assert command("run", file, "--input", f"x={x}", "--check").status == 0
 
 
 def test_inputs_reach_their_parameters(tmp_path, add_file):
@@ -428,7 +438,7 @@ BAD_ARRAYS = {
     "size": (np.zeros((4, 5), np.float32), "argument 'x' must be f32[b, 3] with b in ", "got f32[4, 5]"),
     "range": (np.zeros((66, 3), np.float32), "argument 'x' must be f32[b, 3] with b in ", "got f32[66, 3]"),
     "multiple": (np.zeros((5, 3), np.float32), "argument 'x' must be f32[b, 3] with b in ", "got f32[5, 3]"),
-    "complex": (np.zeros((4, 3), np.complex64), "argument 'x' must be f32[b, 3]", "complex64"),
+    "complex": (np.zeros((4, 3), np.complex64), "argument 'x' must be f32[b, 3]", "c64[4, 3]"),
     "text": (np.array([["a"]]), "argument 'x' must be f32[b, 3]"),
     "records": (np.zeros(2, [("a", "f4")]), "argument 'x' must be f32[b, 3]"),
     "objects": (np.array([None]), "--input x: ", "is a .npy file that can't be read"),
