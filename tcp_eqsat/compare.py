@@ -37,11 +37,14 @@ class Comparison:
 def compare(found: np.ndarray, expected: np.ndarray, *, signs: bool = False) -> Comparison:
     """Whether two arrays agree: equal dtype and shape, integers exactly, floats within tolerance.
 
-    Any NaN equals any NaN; infinities must be equal. `signs` also asks that zeros have equal signs.
+    Any NaN equals any NaN; infinities must be equal. `signs` also asks that zeros have equal signs. The parts of complex
+    numbers are compared one by one.
     """
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return Comparison(np.inf, np.inf, False, f"expected {expected.dtype}{list(expected.shape)}, got "
                                                  f"{found.dtype}{list(found.shape)}")
+    if found.dtype.kind == "c":
+        return compare(_parts(found), _parts(expected), signs=signs)
     if not is_float_array(found):
         wrong = int((found != expected).sum())
         gap = 0.0
@@ -64,6 +67,10 @@ def compare(found: np.ndarray, expected: np.ndarray, *, signs: bool = False) -> 
     agrees = bool(alike.all() and within.all())
     message = "" if agrees else f"{int((~alike).sum() + (~within).sum())} elements differ"
     return Comparison(largest, float(share.max(initial=0.0)), agrees, message)
+
+
+def _parts(array: np.ndarray) -> np.ndarray:
+    return np.stack((array.real, array.imag))
 
 
 def _scale(size: np.ndarray) -> float:

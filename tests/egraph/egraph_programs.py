@@ -12,7 +12,7 @@ from tcp_eqsat.frontends import neural as nn
 from tcp_eqsat.frontends.tracing import Spec, spec, trace
 from tcp_eqsat.lang.op import bind_sizes
 from tcp_eqsat.lang.program import Function
-from tcp_eqsat.lang.types import TensorType
+from tcp_eqsat.lang.types import TensorType, is_float_array
 
 
 def mlp_tanh(x, w1, b1, w2, b2):
@@ -135,15 +135,22 @@ def disagreements(view: EGraphView, arguments: Sequence[np.ndarray],
 
 def close(x: np.ndarray, y: np.ndarray) -> bool:
     """Equal up to rounding of double precision."""
-    if x.dtype.kind != "f":
+    if x.dtype.kind == "c":
+        return close(x.real, y.real) and close(x.imag, y.imag)
+    if not is_float_array(x):
         return bool(np.array_equal(x, y))
+    relative = 1e-9 if x.dtype == np.float64 else 1e-5
+    x, y = x.astype(np.float64), y.astype(np.float64)
     scale = np.max(np.abs(y), initial=1.0, where=np.isfinite(y))
-    return bool(np.allclose(x, y, rtol=1e-9 if x.dtype == np.float64 else 1e-5, atol=1e-9 * scale, equal_nan=True))
+    return bool(np.allclose(x, y, rtol=relative, atol=1e-9 * scale, equal_nan=True))
 
 
 def identical(x: np.ndarray, y: np.ndarray) -> bool:
     """The same bits, any NaN for any NaN."""
-    if x.dtype.kind != "f":
+    if x.dtype.kind == "c":
+        return identical(x.real, y.real) and identical(x.imag, y.imag)
+    if not is_float_array(x):
         return bool(np.array_equal(x, y))
+    x, y = x.astype(np.float64), y.astype(np.float64)
     same = (x == y) & (np.signbit(x) == np.signbit(y)) | np.isnan(x) & np.isnan(y)
     return bool(same.all())

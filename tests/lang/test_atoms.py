@@ -46,8 +46,9 @@ def without_composites(function: Function) -> Function:
 
 
 def same(x: np.ndarray, y: np.ndarray) -> bool:
+    work = np.complex128 if x.dtype.kind == "c" else np.float64
     return x.dtype == y.dtype and x.shape == y.shape and np.allclose(
-        x.astype(np.float64), y.astype(np.float64), rtol=1e-5, atol=1e-5, equal_nan=True)
+        x.astype(work), y.astype(work), rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
 def assert_refined(function: Function, arrays: tuple[np.ndarray, ...]) -> Function:
