@@ -325,14 +325,18 @@ def all(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = Fa
 
 
 def mean(x: Operand, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Traced:
-    """The sum over the count (NaN of nothing); of floating-point dtypes only."""
+    """The sum over the count (NaN of nothing); of floating-point dtypes only, f16 and bf16 in f32."""
     node = _lift_float("mean", x)
+    if node.dtype.is_narrow_float:
+        return mean(astype(node, F32), axis, keepdims).astype(node.dtype)
     return sum(node, axis, keepdims) / size_value(_count(node.shape, axis), node.dtype)
 
 
 def var(x: Operand, axis: int | Sequence[int] | None = None, correction: int = 0, keepdims: bool = False) -> Traced:
-    """Two passes: the sum of squared distances from the mean over the count less `correction`."""
+    """Two passes: the sum of squared distances from the mean over the count less `correction`; f16 and bf16 in f32."""
     node = _lift_float("var", x)
+    if node.dtype.is_narrow_float:
+        return var(astype(node, F32), axis, correction, keepdims).astype(node.dtype)
     centred = Traced(node) - mean(node, axis, keepdims=True)
     return sum(square(centred), axis, keepdims) / (
         size_value(_count(node.shape, axis), node.dtype) - correction)

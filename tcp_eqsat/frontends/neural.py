@@ -9,12 +9,19 @@ from tcp_eqsat.errors import ShapeMismatch
 from tcp_eqsat.frontends import array_api as xp
 from tcp_eqsat.frontends.traced import Operand, Traced, as_size, lift
 from tcp_eqsat.lang.dims import divides, exact_divide
+from tcp_eqsat.lang.types import F32
 
 Axis = int | Sequence[int]
 
 
 def _traced(x: Operand) -> Traced:
     return Traced(lift(x))
+
+
+def _widened(x: Operand) -> Traced:
+    """The same values as f32 where they are f16 or bf16: what normalises them is rounded once, at its end."""
+    value = _traced(x)
+    return value.astype(F32) if value.dtype.is_narrow_float else value
 
 
 def relu(x: Operand) -> Traced:
@@ -43,29 +50,33 @@ def gelu(x: Operand, approximate: bool = False) -> Traced:
 
 def softmax(x: Operand, axis: int = -1) -> Traced:
     """exp(x - max x) / sum exp(x - max x) along `axis`."""
-    shifted = xp.exp(_traced(x) - xp.max(x, axis, keepdims=True))
-    return shifted / xp.sum(shifted, axis, keepdims=True)
+    wide = _widened(x)
+    shifted = xp.exp(wide - xp.max(wide, axis, keepdims=True))
+    return (shifted / xp.sum(shifted, axis, keepdims=True)).astype(_traced(x).dtype)
 
 
 def log_softmax(x: Operand, axis: int = -1) -> Traced:
     """x - max x - log(sum exp(x - max x)) along `axis`."""
-    shifted = _traced(x) - xp.max(x, axis, keepdims=True)
-    return shifted - xp.log(xp.sum(xp.exp(shifted), axis, keepdims=True))
+    wide = _widened(x)
+    shifted = wide - xp.max(wide, axis, keepdims=True)
+    return (shifted - xp.log(xp.sum(xp.exp(shifted), axis, keepdims=True))).astype(_traced(x).dtype)
 
 
 def layer_norm(x: Operand, scale: Operand | None = None, bias: Operand | None = None, axis: Axis = -1,
                epsilon: float = 1e-5) -> Traced:
     """(x - mean) / sqrt(var + epsilon) * scale + bias (Ba, Kiros and Hinton, 2016); two-pass variance."""
-    centred = _traced(x) - xp.mean(x, axis, keepdims=True)
+    wide = _widened(x)
+    centred = wide - xp.mean(wide, axis, keepdims=True)
     variance = xp.mean(xp.square(centred), axis, keepdims=True)
     result = centred * xp.rsqrt(variance + epsilon)
-    return _affine(result, scale, bias)
+    return _affine(result.astype(_traced(x).dtype), scale, bias)
 
 
 def rms_norm(x: Operand, scale: Operand | None = None, axis: Axis = -1, epsilon: float = 1e-6) -> Traced:
     """x / sqrt(mean(x * x) + epsilon) * scale (Zhang and Sennrich, 2019)."""
-    result = _traced(x) * xp.rsqrt(xp.mean(xp.square(x), axis, keepdims=True) + epsilon)
-    return _affine(result, scale, None)
+    wide = _widened(x)
+    result = wide * xp.rsqrt(xp.mean(xp.square(wide), axis, keepdims=True) + epsilon)
+    return _affine(result.astype(_traced(x).dtype), scale, None)
 
 
 def group_norm(x: Operand, groups: int, scale: Operand | None = None, bias: Operand | None = None,

@@ -272,3 +272,18 @@ def test_gradients_stop_at_storage():
     program = tcp.trace(lambda x: tcp.numpy.sum(x.astype("f8e5m2").astype("f32") * x), tcp.spec("f32[3]"))
     (found,) = evaluate(tcp.grad(program).main, [np.array([1, 2, 3], np.float32)])
     assert found.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_means_and_norms_are_computed_in_f32(dtype):
+    """In f16 the sum and the squares would overflow; in bf16 the count 1001 would be another number."""
+    x = np.linspace(200, 400, 1001).astype(np.float32)
+    narrow = convert_array(x, dtype)
+    wide = widened(narrow)
+    program = tcp.trace(lambda x: (tcp.numpy.mean(x), tcp.numpy.var(x), tcp.nn.layer_norm(x), tcp.nn.rms_norm(x),
+                                   tcp.nn.softmax(x)), tcp.spec(f"{dtype}[1001]"))
+    same = tcp.trace(lambda x: (tcp.numpy.mean(x), tcp.numpy.var(x), tcp.nn.layer_norm(x), tcp.nn.rms_norm(x),
+                                tcp.nn.softmax(x)), tcp.spec("f32[1001]"))
+    for found, expected in zip(evaluate(program.main, [narrow]), evaluate(same.main, [wide]), strict=True):
+        assert found.dtype == dtype.numpy and np.isfinite(widened(found)).all()
+        assert found.tobytes() == convert_array(expected, dtype).tobytes()
