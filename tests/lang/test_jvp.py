@@ -141,7 +141,7 @@ def test_control_flow_is_the_transpose_of_its_gradient(program: Control):
 
 
 @settings(max_examples=100, deadline=None)
-@given(programs(7, dtypes=(F64,), stable=True))
+@given(programs(7, dtypes=(F64,), stable=True, names=tuple(SAMPLERS)))
 def test_random_programs(sample):
     function = sample.function
     try:

@@ -129,7 +129,7 @@ def test_empty_batches():
 
 
 @settings(max_examples=60, deadline=None)
-@given(programs(6, dtypes=(F64, I32, BOOL), stable=True, max_rank=3))
+@given(programs(6, dtypes=(F64, I32, BOOL), stable=True, max_rank=3, names=tuple(SAMPLERS)))
 def test_random_programs(sample):
     if not sample.function.parameters:
         return
