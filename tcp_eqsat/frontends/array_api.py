@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
+from tcp_eqsat.frontends import array_fft, array_linalg, array_random
 from tcp_eqsat.frontends.array_elementwise import abs as abs
 from tcp_eqsat.frontends.array_elementwise import acos as acos
 from tcp_eqsat.frontends.array_elementwise import acosh as acosh
@@ -105,6 +106,31 @@ from tcp_eqsat.frontends.array_elementwise import tanh as tanh
 from tcp_eqsat.frontends.array_elementwise import trunc as trunc
 from tcp_eqsat.frontends.array_elementwise import where as where
 from tcp_eqsat.frontends.array_elementwise import zeta as zeta
+from tcp_eqsat.frontends.array_structure import argmax as argmax
+from tcp_eqsat.frontends.array_structure import argmin as argmin
+from tcp_eqsat.frontends.array_structure import argsort as argsort
+from tcp_eqsat.frontends.array_structure import cumulative_logsumexp as cumulative_logsumexp
+from tcp_eqsat.frontends.array_structure import cumulative_max as cumulative_max
+from tcp_eqsat.frontends.array_structure import cumulative_min as cumulative_min
+from tcp_eqsat.frontends.array_structure import cumulative_prod as cumulative_prod
+from tcp_eqsat.frontends.array_structure import cumulative_sum as cumulative_sum
+from tcp_eqsat.frontends.array_structure import dynamic_slice as dynamic_slice
+from tcp_eqsat.frontends.array_structure import dynamic_update_slice as dynamic_update_slice
+from tcp_eqsat.frontends.array_structure import flip as flip
+from tcp_eqsat.frontends.array_structure import one_hot as one_hot
+from tcp_eqsat.frontends.array_structure import repeat as repeat
+from tcp_eqsat.frontends.array_structure import roll as roll
+from tcp_eqsat.frontends.array_structure import scatter_add as scatter_add
+from tcp_eqsat.frontends.array_structure import searchsorted as searchsorted
+from tcp_eqsat.frontends.array_structure import sort as sort
+from tcp_eqsat.frontends.array_structure import take as take
+from tcp_eqsat.frontends.array_structure import take_along_axis as take_along_axis
+from tcp_eqsat.frontends.array_structure import tile as tile
+from tcp_eqsat.frontends.array_structure import top_k as top_k
+from tcp_eqsat.frontends.array_structure import unique_all as unique_all
+from tcp_eqsat.frontends.array_structure import unique_counts as unique_counts
+from tcp_eqsat.frontends.array_structure import unique_inverse as unique_inverse
+from tcp_eqsat.frontends.array_structure import unique_values as unique_values
 from tcp_eqsat.frontends.traced import (
     Operand,
     Traced,
@@ -126,6 +152,7 @@ from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import scalar_op_named
 from tcp_eqsat.lang.types import F32, Kind, Shape
 
+fft, linalg, random = array_fft, array_linalg, array_random
 newaxis = None
 e, pi, inf, nan = np.e, np.pi, np.inf, np.nan
 
@@ -360,8 +387,7 @@ def size_value(size: Size, dtype: Any) -> Traced:
         return Traced(builders.scalar_constant(size, kind))
     if kind.kind is Kind.BOOL:
         raise TypeMismatch("a size can't be of dtype bool")
-    ramp = Traced(builders.iota(kind, (size + 1,), 0))
-    return ramp[size]
+    return Traced(builders.size_value(size)).astype(kind)
 
 
 # Contractions

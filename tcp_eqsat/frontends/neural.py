@@ -7,6 +7,12 @@ from collections.abc import Sequence
 
 from tcp_eqsat.errors import ShapeMismatch
 from tcp_eqsat.frontends import array_api as xp
+from tcp_eqsat.frontends.neural_windows import avg_pool as avg_pool
+from tcp_eqsat.frontends.neural_windows import conv as conv
+from tcp_eqsat.frontends.neural_windows import conv_transpose as conv_transpose
+from tcp_eqsat.frontends.neural_windows import embedding as embedding
+from tcp_eqsat.frontends.neural_windows import max_pool as max_pool
+from tcp_eqsat.frontends.neural_windows import min_pool as min_pool
 from tcp_eqsat.frontends.traced import Operand, Traced, as_size, lift
 from tcp_eqsat.lang.dims import divides, exact_divide
 from tcp_eqsat.lang.types import F32

@@ -6,17 +6,17 @@ tensors of two float (or two same-signed integer) dtypes meet in the wider one, 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, UnknownName
-from tcp_eqsat.lang.dims import Dim, Size, equal, exact_divide, format_size, less_equal, product, symbols_of
+from tcp_eqsat.frontends.indexing import as_size as as_size
+from tcp_eqsat.frontends.indexing import take_index
+from tcp_eqsat.lang.dims import Dim, Size, equal, exact_divide, format_size, product
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import SCALAR_OPS, scalar_op_named
@@ -128,7 +128,9 @@ class Traced:
         raise TypeMismatch(f"numpy.{ufunc.__name__} can't be traced here; tcp.numpy lists what can")
 
     def __getitem__(self, index: Any) -> Traced:
-        return Traced(take_index(self.node, index if isinstance(index, tuple) else (index,)))
+        items = index if isinstance(index, tuple) else (index,)
+        return Traced(take_index(self.node, tuple(
+            lift(x) if isinstance(x, (Traced, np.ndarray, list)) else x for x in items)))
 
     def __repr__(self) -> str:
         return f"Traced({self.node.type})"
@@ -202,18 +204,6 @@ def resolve_axes(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
     if len(set(result)) != len(result) or not all(0 <= a < rank for a in result):
         raise TypeMismatch(f"distinct axes in {-rank}..{rank - 1} are required, got {list(given)}")
     return result
-
-
-def as_size(value: Any) -> Size:
-    """An int or a symbolic size; raises TypeMismatch for anything else."""
-    if isinstance(value, Dim):
-        return value
-    try:
-        if not isinstance(value, (bool, np.bool_)):
-            return operator.index(value)
-    except TypeError:
-        pass
-    raise TypeMismatch(f"a size or index must be an int or symbolic, got {value!r}")
 
 
 def as_shape(shape: Any) -> Shape:
@@ -424,73 +414,3 @@ def matmul(x: Operand, y: Operand) -> Traced:
     lhs = (*((*batch_labels(left.shape[:-2]), n) if row else ()), rank)
     rhs = (*batch_labels(right.shape[:-2]), rank, rank - 1) if column else (rank,)
     return Traced(builders.contract(left, right, lhs, rhs, (*batch, *free, contracted[0]), rank))
-
-
-def take_index(node: Node, index: tuple[Any, ...]) -> Node:
-    """Basic NumPy indexing: ints, slices with positive steps, None and one Ellipsis.
-
-    Raises TypeMismatch for other indices, ShapeMismatch where an index is not provably within its axis.
-    """
-    given = sum(item is not None and not isinstance(item, EllipsisType) for item in index)
-    if given > len(node.shape) or sum(isinstance(item, EllipsisType) for item in index) > 1:
-        raise TypeMismatch(f"{node.type} can't be indexed by {len(index)} items")
-    if not any(isinstance(item, EllipsisType) for item in index):
-        index = (*index, ...)
-    items: list[Any] = []
-    for item in index:
-        items.extend([slice(None)] * (len(node.shape) - given) if isinstance(item, EllipsisType) else [item])
-    starts: list[Size] = []
-    limits: list[Size] = []
-    strides: list[int] = []
-    labels: list[int] = []
-    shape: list[Size] = []
-    axis = 0
-    for item in items:
-        if item is None:
-            shape.append(1)
-            continue
-        size = node.shape[axis]
-        if isinstance(item, slice):
-            start, limit, stride = _slice_bounds(item, size, node, axis)
-            labels.append(len(shape))
-            shape.append((limit - start + (stride - 1)) // stride)
-        else:
-            start = _position(item, size, node, axis)
-            limit, stride = start + 1, 1
-            labels.append(-1)
-        starts.append(start)
-        limits.append(limit)
-        strides.append(stride)
-        axis += 1
-    boxed = builders.slice_(node, tuple(starts), tuple(limits), tuple(strides))
-    return builders.view(boxed, tuple(labels), tuple(shape))
-
-
-def _position(item: Any, size: Size, node: Node, axis: int) -> Size:
-    item = as_size(item)
-    position = item + size if isinstance(item, int) and item < 0 else item
-    if less_equal(0, position) is not True or less_equal(position + 1, size) is not True:
-        facts = "".join(f", where {each.requirement()}" for each in symbols_of(size))
-        raise ShapeMismatch(f"index {item} is not provably within axis {axis} of {node.type}{facts}")
-    return position
-
-
-def _slice_bounds(item: slice, size: Size, node: Node, axis: int) -> tuple[Size, Size, int]:
-    stride = 1 if item.step is None else as_size(item.step)
-    if not isinstance(stride, int) or stride < 1:
-        raise TypeMismatch(f"slices require positive int steps, got {stride} along axis {axis} of {node.type}")
-
-    def bound(value: Any, default: Size) -> Size:
-        if value is None:
-            return default
-        value = as_size(value)
-        if isinstance(value, int) and value < 0:
-            value = value + size
-        if isinstance(value, int) and isinstance(size, int):
-            return max(0, min(value, size))
-        return value
-
-    start, limit = bound(item.start, 0), bound(item.stop, size)
-    if isinstance(start, int) and isinstance(limit, int):
-        limit = max(start, limit)
-    return start, limit, stride

@@ -27,6 +27,11 @@ def replacing(dtype: DType) -> ScalarFunction:
     return ScalarFunction((dtype, dtype), scalar_parameter(1, dtype))
 
 
+def least(dtype: DType) -> ScalarFunction:
+    """(value, update) -> the lesser."""
+    return function_of(scalar_op_named("minimum"), dtype, dtype)
+
+
 def renumbered(function: ScalarFunction, numbers: Sequence[int], parameters: tuple[DType, ...]) -> ScalarFunction:
     """A function of more parameters: its own n-th is number numbers[n] of `parameters`."""
     return ScalarFunction(parameters, function.applied(
@@ -64,6 +69,17 @@ def dynamic_update_slice(x: Node, update: Node, starts: Sequence[Node]) -> Node:
     return Node.make(op_named("dynamic_update_slice"), (x, update, *starts))
 
 
+def row_axes(rank: int, index_rank: int, axis: int, *, clamped: bool) -> WindowAxes:
+    """Axes for rows of an operand: the axes of the indices stand in place of `axis` in the tensor of rows."""
+    inside = (*range(axis), *range(axis + index_rank, rank - 1 + index_rank))
+    return WindowAxes(inside, (axis,), (), (), (axis,), index_rank, clamped)
+
+
+def element_axes() -> WindowAxes:
+    """Axes for single elements of a vector; those at indices outside are left out."""
+    return row_axes(1, 1, 0, clamped=False)
+
+
 def take(x: Node, indices: Node, axis: int, *, clamped: bool = True) -> Node:
     """x[..., indices, ...]: the axes of the indices stand in place of `axis`.
 
@@ -72,8 +88,7 @@ def take(x: Node, indices: Node, axis: int, *, clamped: bool = True) -> Node:
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise TypeMismatch(f"take requires an axis of {x.type}, got {axis}")
-    inside = (*range(axis), *range(axis + len(indices.shape), rank - 1 + len(indices.shape)))
-    axes = WindowAxes(inside, (axis,), (), (), (axis,), len(indices.shape), clamped)
+    axes = row_axes(rank, len(indices.shape), axis, clamped=clamped)
     return gather(x, indices, axes, tuple(one_of(size) if a == axis else size for a, size in enumerate(x.shape)))
 
 

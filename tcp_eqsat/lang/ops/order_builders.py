@@ -8,7 +8,7 @@ from tcp_eqsat.errors import ShapeMismatch, TypeMismatch
 from tcp_eqsat.lang.dims import Size, less_equal, product
 from tcp_eqsat.lang.op import op_named
 from tcp_eqsat.lang.ops.accumulate_builders import cumulative_of
-from tcp_eqsat.lang.ops.attributes import SearchSortedAttributes, SortAttributes, WindowAxes
+from tcp_eqsat.lang.ops.attributes import SearchSortedAttributes, SortAttributes
 from tcp_eqsat.lang.ops.builders import (
     broadcast_scalar,
     concatenate,
@@ -21,7 +21,7 @@ from tcp_eqsat.lang.ops.builders import (
     slice_,
     splat,
 )
-from tcp_eqsat.lang.ops.index_builders import adding, renumbered, replacing, scatter
+from tcp_eqsat.lang.ops.index_builders import adding, element_axes, renumbered, replacing, scatter
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarFunction, apply
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
@@ -102,7 +102,7 @@ def unique(x: Node, count: Size, fill: Node | None = None) -> tuple[Node, Node, 
     is_new = _differs_from_before(values, function)
     number_of = cumulative_of("add", map_scalar(_op("astype_i64"), is_new), 0)
     place = map_scalar(_op("subtract"), number_of, splat(1, I64, (length,)))
-    scalars = WindowAxes((), (0,), (), (), (0,), 1, False)
+    scalars = element_axes()
     start = splat(0, x.dtype, (count,)) if fill is None else broadcast_scalar(fill, (count,))
     first_place = map_scalar(_op("where"), is_new, place, splat(-1, I64, (length,)))
     distinct = scatter((start,), first_place, (values,), scalars, (replacing(x.dtype),))[0]

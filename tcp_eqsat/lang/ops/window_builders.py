@@ -13,7 +13,6 @@ from tcp_eqsat.lang.ops.accumulate_builders import reduction_operation as operat
 from tcp_eqsat.lang.ops.attributes import (
     OverlapAddAttributes,
     ReverseAttributes,
-    WindowAxes,
     WindowsAttributes,
 )
 from tcp_eqsat.lang.ops.builders import (
@@ -29,7 +28,7 @@ from tcp_eqsat.lang.ops.builders import (
     slice_,
     view,
 )
-from tcp_eqsat.lang.ops.index_builders import renumbered, scatter, take
+from tcp_eqsat.lang.ops.index_builders import element_axes, renumbered, scatter, take
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarFunction, apply, literal
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
@@ -244,7 +243,7 @@ def select_and_scatter(x: Node, source: Node, initial: Node, select: ScalarFunct
         raise ShapeMismatch(f"select_and_scatter requires a source for each window, of shape {list(chosen.shape)}, got "
                             f"{source.type}")
     number = product(source.shape)
-    axes = WindowAxes((), (0,), (), (), (0,), 1, False)
+    axes = element_axes()
     (flat,) = scatter((broadcast_scalar(initial, (count,)),), reshape(chosen, (number,)), (reshape(source, (number,)),),
                       axes, (combine,))
     return reshape(flat, x.shape)
