@@ -67,7 +67,7 @@ class LLVMBuilder(LLVMMemory):
 
     def remainder(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         if x.dtype.is_float:
-            return self._binary("frem", x, y)
+            return self.function("fmod", x, y)
         divisor = self._safe_divisor(x, y)
         rest = self.subtract(x, self.multiply(self._quotient(x, divisor), divisor))
         if y.literal is not None and y.literal != 0:

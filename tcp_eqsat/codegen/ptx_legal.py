@@ -34,7 +34,7 @@ class Requirement:
 
 _ALWAYS = Requirement(20, (1, 4))
 _FLOAT = ("fma", "sqrt", "fabs", "floor", "ceil", "trunc", "roundeven", "copysign")
-_INTEGER = ("abs", "smax", "smin", "umax", "umin")
+_INTEGER = ("abs", "ctlz", "ctpop", "smax", "smin", "umax", "umin")
 INTRINSICS: Mapping[str, Requirement] = {
     **{f"llvm.{name}.{dtype}": _ALWAYS for name in _FLOAT for dtype in ("f32", "f64")},
     **{f"llvm.{name}.{dtype}": _ALWAYS for name in _INTEGER for dtype in ("i8", "i16", "i32", "i64")},

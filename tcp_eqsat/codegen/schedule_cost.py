@@ -25,8 +25,12 @@ MOST_GATHERED = 16
 """Lanes of a vector loop that gathers, at most."""
 
 _WEIGHTS = {
-    "maximum": 4, "minimum": 4, "divide": 4, "fmod": 10, "sqrt": 4, "rsqrt": 6, "pow": 60, "exp": 14, "exp2": 12,
+    "maximum": 4, "minimum": 4, "divide": 4, "fmod": 60, "sqrt": 4, "rsqrt": 6, "pow": 60, "exp": 14, "exp2": 12,
     "expm1": 20, "log": 18, "log2": 18, "log1p": 22, "tanh": 20, "logistic": 20, "erf": 24, "sin": 30, "cos": 30,
+    "log10": 40, "sinh": 24, "cosh": 18, "asinh": 100, "acosh": 100, "atanh": 80, "tan": 80, "asin": 20, "acos": 24,
+    "atan": 20, "atan2": 30, "cbrt": 30, "hypot": 24, "erfc": 100, "erf_inv": 100, "lgamma": 140, "digamma": 140,
+    "zeta": 1000, "polygamma": 1000, "bessel_i0e": 200, "bessel_i1e": 200, "igamma": 1000, "igammac": 1000,
+    "igamma_grad_a": 1000, "nextafter": 9, "round_away": 6,
 }
 """Vector instructions of one operation; 1 if not listed."""
 

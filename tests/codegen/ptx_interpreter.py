@@ -10,9 +10,10 @@ lockstep would hide:
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +71,49 @@ def parse(ptx: str) -> dict[str, Entry]:
     tables = {
         m[2]: np.array([int(x) for x in m[3].split(",")], TYPES[m[1]])
         for m in re.finditer(r"\.global \.align \d+ \.(\w+) ([\w$]+)\[\d+\] = \{(.*?)\}", text)}
-    return {m[1]: _entry(m[1], m[2], m[3], m[4], tables) for m in pattern.finditer(text)}
+    functions = {
+        m[1]: re.sub(r"\.reg [^\n]*;\n", "\n", m[2])
+        for m in re.finditer(r"\.func\s+\(\.param \.\w+ func_retval0\) ([\w$]+)\([^)]*\)\s*\{(.*?)\n\}", text, re.S)}
+    declared = re.findall(r"\.reg \.\w+\s+%\w+<\d+>;", text)
+    return {m[1]: _entry(m[1], m[2], m[3], "\n".join([*declared, _inlined(m[4], functions)]), tables)
+            for m in pattern.finditer(text)}
+
+
+_CALL = re.compile(r"\{\s*\.param.*?call\.uni \(retval0\), ([\w$]+), \([^)]*\);(.*?)\n\s*\}", re.S)
+_REGISTERS = {"b16": "rs", "b32": "r", "b64": "rd"}
+
+
+def _inlined(body: str, functions: dict[str, str], numbers: Iterator[int] | None = None) -> str:
+    """The body with the functions it calls in place of the calls, under registers and labels of their own."""
+    numbers = itertools.count() if numbers is None else numbers
+
+    def expand(call: re.Match[str]) -> str:
+        number = next(numbers)
+
+        def move_in(found: re.Match[str]) -> str:
+            return f"mov.{found[1]} %{_REGISTERS[found[1]]}{number}_in{found[2]}, {found[3]};"
+
+        def taken(found: re.Match[str]) -> str:
+            return f"mov.{found[1]} {found[2]}, %{_REGISTERS[found[1]]}{number}_in{found[3]};"
+
+        def given(found: re.Match[str]) -> str:
+            return f"mov.{found[1]} %{_REGISTERS[found[1]]}{number}_out, {found[2]};"
+
+        def move_out(found: re.Match[str]) -> str:
+            return f"mov.{found[1]} {found[2]}, %{_REGISTERS[found[1]]}{number}_out;"
+
+        inner = re.sub(r"%([a-z]+)(\d\w*)\b", rf"%\g<1>{number}_\2", _inlined(functions[call[1]], functions, numbers))
+        inner = re.sub(r"\$L__(\w+)", rf"$L__\1_{number}", inner)
+        name = re.escape(call[1])
+        inner = re.sub(rf"ld\.param\.(\w+)\s+(%\w+), \[{name}_param_(\d+)\];", taken, inner)
+        inner = re.sub(r"st\.param\.(\w+)\s+\[func_retval0\], ([^;]+);", given, inner)
+        inner = re.sub(r"\bret;", f"bra $L__END{number};", inner)
+        operands = re.findall(r"st\.param\.\w+\s+\[param\d+\], [^;]+;", call[0])
+        moved = [re.sub(r"st\.param\.(\w+)\s+\[param(\d+)\], ([^;]+);", move_in, line) for line in operands]
+        after = re.sub(r"ld\.param\.(\w+)\s+(%\w+), \[retval0\];", move_out, call[2])
+        return "\n".join([*moved, inner, f"$L__END{number}:", after])
+
+    return _CALL.sub(expand, body)
 
 
 def _entry(name: str, parameters: str, attributes: str, body: str, tables: dict[str, np.ndarray]) -> Entry:
@@ -95,14 +138,15 @@ def _entry(name: str, parameters: str, attributes: str, body: str, tables: dict[
                  tuple(instructions), labels, int(threads[1]), tables)
 
 
-_HIGH_HALF = re.compile(r"\{ \.reg \.b32 tmp; mov\.b64 \{tmp, (%r\d+)\}, (%rd\d+); \}")
+_HIGH_HALF = re.compile(r"\{ \.reg \.b(?:16|32) tmp; mov\.b(32|64) \{tmp, (%\w+)\}, (%\w+); \}")
 
 
 def _instruction(text: str) -> Instruction:
     high = _HIGH_HALF.fullmatch(text)
     if high is not None:
-        return Instruction(None, False, ("bfe", "u64"), (high[1], high[2], "32", "32"), text)
-    m = re.fullmatch(r"(?:@(!?)(%p\d+)\s+)?([\w.:]+)\s*(.*)", text)
+        half = str(int(high[1]) // 2)
+        return Instruction(None, False, ("bfe", f"u{high[1]}"), (high[2], high[3], half, half), text)
+    m = re.fullmatch(r"(?:@(!?)(%p\w+)\s+)?([\w.:]+)\s*(.*)", text)
     if m is None:
         raise PtxFault(f"not understood: {text}")
     operands = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", m[4])
@@ -401,11 +445,18 @@ def _high(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return ((x.astype(object) * y.astype(object)) >> bits).astype(x.dtype)
 
 
+def _bits(x: np.ndarray) -> np.ndarray:
+    """The bits of x along a new first axis, the highest first."""
+    places = np.arange(8 * x.dtype.itemsize)[::-1].astype(x.dtype)
+    return (x >> places[:, None]) & x.dtype.type(1)
+
+
 _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "mov": lambda x: x, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _divide,
     "rem": lambda x, y: x - _divide(x, y) * y, "fma": _fma, "mad": lambda x, y, z: x * y + z,
     "min": np.minimum, "max": np.maximum, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
     "not": operator.invert, "neg": operator.neg, "abs": np.abs, "copysign": lambda sign, x: np.copysign(x, sign),
+    "popc": lambda x: _bits(x).sum(0, np.uint32), "clz": lambda x: (np.cumsum(_bits(x), 0) == 0).sum(0, np.uint32),
     "sqrt": np.sqrt, "rcp": lambda x: x.dtype.type(1) / x,
 }
 

@@ -144,6 +144,20 @@ def test_fma_rounds_once(dtype: DType, choice: str) -> None:
         assert_same(compiled("fma", dtype, choice)(*grid), fused(*grid))
 
 
+@pytest.mark.parametrize("choice", TARGETS)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_fmod_is_exact(dtype: DType, choice: str) -> None:
+    """Over all distances between the operands, subnormal divisors included."""
+    x = arguments(dtype)
+    random = np.random.default_rng(17)
+    tiny = (random.integers(1, 1000, x.size) * np.float64(np.finfo(dtype.numpy).smallest_subnormal)).astype(dtype.numpy)
+    function = ArrayFunction(lambda b, x, y: b.remainder(x, y), (dtype, dtype), dtype, cpu_target(choice), 8)
+    special = [grid.ravel() for grid in np.meshgrid(*[np.array([0.0, -0.0, 3, -7, INF, -INF, NAN], dtype.numpy)] * 2)]
+    with np.errstate(all="ignore"):
+        for a, c in ((x, random.permutation(x)), (x, tiny), special):
+            assert_same(function(a, c), np.fmod(a, c))
+
+
 SPECIAL: dict[str, list[tuple[float, float]]] = {
     "exp": [(0.0, 1), (-0.0, 1), (INF, INF), (-INF, 0.0), (1e4, INF), (-1e4, 0.0), (NAN, NAN)],
     "exp2": [(0.0, 1), (10, 1024), (-3, 0.125), (INF, INF), (-INF, 0.0), (2000, INF), (NAN, NAN)],
@@ -229,7 +243,7 @@ def test_atan2_follows_c99(dtype: DType, choice: str) -> None:
 def test_every_function_has_special_values_and_a_promise() -> None:
     assert set(SPECIAL) == set(UNARY)
     assert set(SPECIAL_PAIRS) | {"pow", "atan2", "fma"} == set(OPERANDS)
-    assert set(PROMISES) == set(FUNCTIONS) - {"integer_pow"}
+    assert set(PROMISES) == set(FUNCTIONS) - {"integer_pow", "fmod"}  # which are exact
     assert set(BY_NUMPY) | set(ARGUMENTS) | set(OPERANDS) == set(PROMISES)
 
 

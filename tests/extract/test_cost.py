@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from equal_values import view_of
 
+from tcp_eqsat.codegen.vector_math.accuracy import PROMISES
 from tcp_eqsat.errors import ArgumentError, UnknownName
 from tcp_eqsat.extract import cost_model_names, load_cost_model
 from tcp_eqsat.extract.cost import Access, Contraction, KernelFacts, representative_sizes
@@ -32,6 +33,11 @@ def test_shipped_models_load_and_price_every_operation() -> None:
         model = load_cost_model(name)
         assert model.name == name
         assert all(0 < model.scalar(op, dtype) < 1 for op in SCALAR_OPS.values() for dtype in DTYPES.values())
+
+
+def test_every_function_of_the_vector_math_has_a_cost_of_its_own() -> None:
+    priced = {key.removeprefix("scalar.operations.") for key in CPU.numbers}
+    assert set(PROMISES) - priced == set()
 
 
 def test_a_model_is_found_by_its_path(tmp_path) -> None:
