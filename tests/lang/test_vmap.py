@@ -19,9 +19,12 @@ from tcp_eqsat.errors import ArgumentError, ShapeMismatch
 from tcp_eqsat.lang import batching, text
 from tcp_eqsat.lang.dims import symbol
 from tcp_eqsat.lang.op import bind_sizes
+from tcp_eqsat.lang.ops import builders
+from tcp_eqsat.lang.ops.quantization import dequantize, quantize, view_as_storage
 from tcp_eqsat.lang.program import Function, Program
+from tcp_eqsat.lang.quantized import quantized
 from tcp_eqsat.lang.reference import evaluate
-from tcp_eqsat.lang.types import BOOL, F32, F64, I8, I32, I64, U8
+from tcp_eqsat.lang.types import BOOL, F32, F64, I8, I32, I64, U8, TensorType
 from tcp_eqsat.lang.vmap import vmap
 
 xp = tcp.numpy
@@ -307,3 +310,16 @@ def test_refusals(make, error, message):
     function = tcp.trace(lambda x, y: xp.sin(x) * y, "f64[b]", "f64[1]", name="f").main
     with pytest.raises(error, match=re.escape(message)):
         make(function)
+
+
+def test_scales_along_an_axis_move_with_it():
+    dtype = quantized(I8, F32, (0.5, 0.25), (0, 3), axis=0)
+    x = builders.parameter("x", 0, TensorType(F32, (2, 3)))
+    stored = quantize(x, dtype)
+    function = Function("f", (x,), (dequantize(stored), view_as_storage(stored)))
+    made = vmap(function)
+    arrays = np.random.default_rng(0).standard_normal((4, 2, 3)).astype(np.float32)
+    found = evaluate(made, (arrays,))
+    for k in range(4):
+        for y, e in zip(found, evaluate(function, (arrays[k],)), strict=True):
+            np.testing.assert_array_equal(y[k], e)
