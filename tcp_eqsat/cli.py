@@ -26,6 +26,7 @@ class Emit(enum.StrEnum):
     """What `optimize` prints."""
 
     TCP = "tcp"
+    STABLEHLO = "stablehlo"
     KERNELS = "kernels"
     LOOPS = "loops"
     LLVM = "llvm"
@@ -209,7 +210,7 @@ def optimize(
     output: Annotated[Path | None, typer.Option("-o", help="Where to write it (default: standard output).")] = None,
     as_json: Json = False, debug: Debug = False,
 ) -> None:
-    """Optimise a program and print the result: its program, kernels, loops, LLVM IR, assembly or PTX."""
+    """Optimise a program and print the result: its program (or as StableHLO), kernels, loops, LLVM, assembly or PTX."""
     from tcp_eqsat.codegen.target import PTX, is_ptx
     from tcp_eqsat.pipeline import compile as compile_program
     from tcp_eqsat.pipeline import optimize as optimize_program
@@ -233,7 +234,7 @@ def optimize(
     else:
         best = optimize_program(program, **options)
         report = best.report
-        text = "\n".join(report.kernel_texts) if emit is Emit.KERNELS else _program_text(best)
+        text = "\n".join(report.kernel_texts) if emit is Emit.KERNELS else _program_text(best, emit)
     text = text.rstrip("\n") + "\n"
     if output is not None:
         try:
@@ -262,7 +263,11 @@ def _ptx_text(best: Any, target: str, emit: Emit) -> str:
     return texts.get(emit) or "".join(f"// {line}\n" for line in artifact.launch_plan.splitlines()) + artifact.text
 
 
-def _program_text(best: Any) -> str:
+def _program_text(best: Any, emit: Emit | None) -> str:
+    if emit is Emit.STABLEHLO:
+        from tcp_eqsat.frontends.mlir.stablehlo_forms import write as write_stablehlo
+
+        return write_stablehlo(best.program)
     from tcp_eqsat.lang.text import write
 
     return write(best.program)

@@ -1,7 +1,8 @@
 """MLIR text as programs of our language: StableHLO, CHLO, the TCP dialect and what stands around them.
 
 Text becomes tokens (`lexer`), a syntax tree (`parser`, `forms`, `types`, `literals`), and then
-nodes (`lower` and the tables of the dialects). `writer` goes the other way.
+nodes (`lower` and the tables of the dialects). `stablehlo_forms` and `writer` go the other way, to StableHLO
+and to the legacy form.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from tcp_eqsat.errors import ArgumentError, ParseError
 from tcp_eqsat.frontends.mlir.lexer import Source
 from tcp_eqsat.frontends.mlir.lower import lower_functions, unique_names
 from tcp_eqsat.frontends.mlir.modules import parse_module
+from tcp_eqsat.frontends.mlir.stablehlo_forms import write as write_stablehlo
+from tcp_eqsat.frontends.mlir.syntax_text import module_text
 from tcp_eqsat.frontends.mlir.writer import write
 from tcp_eqsat.lang.program import Function, Program
 
-__all__ = ["parse", "read", "write"]
+__all__ = ["generic_text", "parse", "read", "write", "write_stablehlo"]
 
 
 def parse(text: str, file: str = "<text>") -> Program:
@@ -59,3 +62,8 @@ def read(path: str | os.PathLike[str]) -> Program:
             Source(before, name).location(len(before)),
         ) from None
     return parse(text, name)
+
+
+def generic_text(text: str, file: str = "<text>") -> str:
+    """MLIR `text` in generic form, its modules separated by lines `// -----`. Raises ParseError or UnknownName."""
+    return "// -----\n".join(module_text(parse_module(part)) for part in Source(text, file).parts())

@@ -7,6 +7,7 @@ around them, scalar functions become one elementwise operation after the other.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,12 +32,15 @@ from tcp_eqsat.lang.scalar import (
 from tcp_eqsat.lang.scalars.conversion import conversion
 from tcp_eqsat.lang.types import Shape
 
+Rewrite = Callable[[Any, tuple[Node, ...]], Node]
 
-def decomposed(function: Function) -> Function:
-    """The function without composites, its nodes in the forms that this module's functions give.
+
+def decomposed(function: Function, rewrites: Mapping[str, Rewrite] | None = None) -> Function:
+    """The function without composites, its nodes in the forms that `rewrites` give (default: those of `xla_hlo`).
 
     Locations are kept, and stand for everything a node becomes.
     """
+    rewrites = REWRITES if rewrites is None else rewrites
     expanded = expand(function.results)
     places = {expanded[node]: where for node, where in function.locations.items() if node in expanded}
     results = tuple(expanded[x] for x in function.results)
@@ -44,7 +48,7 @@ def decomposed(function: Function) -> Function:
     locations = dict(function.locations)
     for node in walk((*function.parameters, *results)):
         operands = tuple(values[x] for x in node.operands)
-        rewrite = _REWRITES.get(node.op.name)
+        rewrite = rewrites.get(node.op.name)
         if rewrite is not None:
             values[node] = rewrite(node.attributes, operands)
         else:
@@ -159,7 +163,12 @@ def _present(labels: tuple[int, ...], summed: Sequence[int]) -> list[int]:
 # Scalar functions
 
 
-def _map(attributes: MapAttributes, operands: tuple[Node, ...]) -> Node:
+def by_operation(spelt: Mapping[str, Callable[..., Node]]) -> Rewrite:
+    """Scalar functions as one operation after the other, some of which are spelt by others."""
+    return functools.partial(_map, spelt)
+
+
+def _map(spelt: Mapping[str, Callable[..., Node]], attributes: MapAttributes, operands: tuple[Node, ...]) -> Node:
     shape = operands[0].shape
     values: dict[ScalarExpr, Node] = {}
     for expr in attributes.function.walk():
@@ -169,39 +178,39 @@ def _map(attributes: MapAttributes, operands: tuple[Node, ...]) -> Node:
             case ScalarLiteral():
                 values[expr] = splat(expr.value, expr.dtype, shape)
             case ScalarApply():
-                values[expr] = _apply(expr.op, *(values[x] for x in expr.arguments))
+                values[expr] = _apply(spelt, expr.op, *(values[x] for x in expr.arguments))
     return values[attributes.function.result]
 
 
-def _apply(op: ScalarOp, *operands: Node) -> Node:
-    spelt = _SPELT.get(op.name)
-    if spelt is not None:
-        return spelt(*operands)
+def _apply(spelt: Mapping[str, Callable[..., Node]], op: ScalarOp, *operands: Node) -> Node:
+    other = spelt.get(op.name)
+    if other is not None:
+        return other(*operands)
     if op is conversion(operands[0].dtype):
         return operands[0]
     return map_scalar(op, *operands)
 
 
-def _scalar(name: str, *operands: Node) -> Node:
+def scalar(name: str, *operands: Node) -> Node:
     return map_scalar(scalar_op_named(name), *operands)
 
 
 def _truncated(x: Node) -> Node:
-    below = _scalar("less", x, splat(0, x.dtype, x.shape))
-    return _scalar("where", below, _scalar("ceil", x), _scalar("floor", x))
+    below = scalar("less", x, splat(0, x.dtype, x.shape))
+    return scalar("where", below, scalar("ceil", x), scalar("floor", x))
 
 
-_SPELT: Mapping[str, Callable[..., Node]] = {
-    "exp2": lambda x: _scalar("pow", splat(2, x.dtype, x.shape), x),
-    "isnan": lambda x: _scalar("not_equal", x, x),
-    "square": lambda x: _scalar("multiply", x, x),
+SPELT: Mapping[str, Callable[..., Node]] = {
+    "exp2": lambda x: scalar("pow", splat(2, x.dtype, x.shape), x),
+    "isnan": lambda x: scalar("not_equal", x, x),
+    "square": lambda x: scalar("multiply", x, x),
     "trunc": _truncated,
 }
 """Scalar operations that `xla_hlo` lacks and others equal."""
 
-_REWRITES: Mapping[str, Callable[[Any, tuple[Node, ...]], Node]] = {
+REWRITES: Mapping[str, Rewrite] = {
     "contract": _contract,
-    "map": _map,
+    "map": by_operation(SPELT),
     "reduce": _reduce,
     "view": _view,
 }

@@ -168,7 +168,7 @@ def _window(site: Site) -> Node | None:
     if any(n != 1 for n in site.known(3)):
         return None
     stated = site.stated()[1]
-    sizes = tuple(size for size in stated if size is not None)
+    sizes: tuple[Size, ...] = tuple(size for size in stated if size is not None)
     if len(sizes) != len(stated):
         op = limits.attributes.function.single_op if limits.op.name == "map" else None
         others = [each for each in limits.operands if each is not starts]

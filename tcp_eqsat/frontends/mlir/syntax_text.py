@@ -117,7 +117,17 @@ def _attribute(value: Attribute) -> str:
     return str(value)
 
 
+def symbol_text(name: str) -> str:
+    """`@name`, in quotes where it is no plain word."""
+    return f"@{_key(name)}"
+
+
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(
-        c if c.isprintable() and c.isascii() else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in escaped) + '"'
+    return f'"{"".join(map(_escaped, escaped))}"'
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() and character.isascii():
+        return character
+    return "".join(f"\\{byte:02X}" for byte in character.encode())

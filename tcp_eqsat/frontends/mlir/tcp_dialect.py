@@ -223,7 +223,8 @@ def _gather(site: Site) -> Node:
     for other in range(len(x.shape)):
         if other != axis:
             site.assume_equal(x.shape[other], indices.shape[other])
-    return take_along_axis(*site.tensors(2), axis)
+    x, indices = site.tensors(2)
+    return take_along_axis(x, indices, axis)
 
 
 def _gather_nd(site: Site) -> Node:
