@@ -16,7 +16,9 @@ from benchmarks.exact import ARGUMENTS, exact_values
 from tcp_eqsat.codegen.vector_math.accuracy import error_floor
 from tcp_eqsat.errors import TypeMismatch, UnknownName
 from tcp_eqsat.lang.narrow import convert_array, widened
+from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.elementwise import scalar_vjp
+from tcp_eqsat.lang.program import Function, Program
 from tcp_eqsat.lang.scalar import (
     NOT_DIFFERENTIABLE,
     SCALAR_OPS,
@@ -25,12 +27,15 @@ from tcp_eqsat.lang.scalar import (
     apply,
     encode_number,
     evaluate_op,
+    find_scalar_op,
     function_of,
     literal,
     parameter,
     scalar_op,
     scalar_op_named,
 )
+from tcp_eqsat.lang.scalars.rounding import reduce_precision
+from tcp_eqsat.lang.text import parse, write
 from tcp_eqsat.lang.types import (
     BF16,
     BOOL,
@@ -44,6 +49,7 @@ from tcp_eqsat.lang.types import (
     U8,
     U64,
     DType,
+    TensorType,
     is_float_array,
 )
 
@@ -307,6 +313,27 @@ def test_tables_refuse_duplicates_and_gaps():
     assert "brand_new" not in SCALAR_OPS
     with pytest.raises(UnknownName, match="unknown scalar operation 'plus'"):
         scalar_op_named("plus")
+
+
+def test_operations_with_numbers_in_their_names_come_when_asked_for():
+    op = find_scalar_op("reduce_precision_e6m2")
+    assert op is scalar_op_named("reduce_precision_e6m2") is reduce_precision(6, 2)
+    assert evaluate_op(op, F64, np.array([1.3, -1e30, 1e-30])).tolist() == [1.25, -math.inf, 0.0]
+    for name in ("reduce_precision_e0m2", "reduce_precision_e12m2", "reduce_precision_e5m53", "reduce_precision_e05m2"):
+        assert find_scalar_op(name) is None
+        with pytest.raises(UnknownName, match=f"unknown scalar operation '{name}'"):
+            scalar_op_named(name)
+
+
+@pytest.mark.parametrize("op", [*OPERATIONS, reduce_precision(6, 3)], ids=named)
+def test_text_round_trip(op):
+    dtypes = signatures(op)[-1]
+    operands = tuple(builders.parameter(f"x{n}", n, TensorType(dtype, (3,))) for n, dtype in enumerate(dtypes))
+    program = Program({"f": Function("f", operands, (builders.map_scalar(op, *operands),))})
+    text = write(program)
+    assert op.name in text
+    assert write(parse(text)) == text
+    assert parse(text).main.results[0] is program.main.results[0]
 
 
 # Literals and interning

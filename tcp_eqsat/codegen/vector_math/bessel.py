@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tcp_eqsat.codegen.vector_math.arithmetic import MathBuilder, V, VectorFunction, number, outlined, through_double
 
 # exp(-x) I0(x) and exp(-x) I1(x) / x on [0, 8] in x / 4 - 1, and sqrt(x) exp(-x) I0(x) and the same of I1 from 8 on
-# in 16 / x - 1: coefficients of Chebyshev polynomials (benchmarks/minimax.py)
+# in 16 / x - 1: coefficients of Chebyshev polynomials (benchmarks/expansions.py)
 I0_NEAR = (
     0.33839763720473803,
     -0.3046826723431984,

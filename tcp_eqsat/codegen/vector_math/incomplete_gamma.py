@@ -25,7 +25,7 @@ from tcp_eqsat.codegen.vector_math.gamma import LARGE, STIRLING, digamma, lgamma
 from tcp_eqsat.codegen.vector_math.logarithm import curvature, log
 from tcp_eqsat.codegen.vector_math.power import pow
 
-# Taylor coefficients in eta of Temme's functions c0, c1, ..., by his recurrence in rational numbers
+# Taylor coefficients in eta of Temme's functions c0, c1, ..., by his recurrence (benchmarks/expansions.py)
 TEMME = (
     (
         -0.3333333333333333,
