@@ -396,6 +396,19 @@ def in_floats(function: Function) -> Function:
     return Function(frozen.name, frozen.parameters, tuple(x for x in frozen.results if x.dtype.is_float))
 
 
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.has_gradient], ids=lambda p: p.name)
+def test_machine_code_of_gradients(program: Control):
+    pulled = vjp(in_floats(program.function))
+    compiled = tcp.compile(pulled)
+    for sizes in program.sizes:
+        arrays = [a for a in program.arrays(sizes, 2) if a.dtype.kind == "f"]
+        results = evaluate(in_floats(program.function), arrays)
+        arrays += [np.random.default_rng(0).standard_normal(y.shape) for y in results]
+        found = compiled(*arrays)
+        for y, e in zip(found if isinstance(found, tuple) else (found,), evaluate(pulled, arrays), strict=True):
+            np.testing.assert_allclose(y, e, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p.has_gradient and p.name in (
     "branch", "recurrence", "bounded", "choosing_scan", "nested_scans")], ids=lambda p: p.name)
 def test_second_derivatives(program: Control):
