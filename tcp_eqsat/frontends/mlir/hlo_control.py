@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tcp_eqsat.errors import TypeMismatch, VerificationError
 from tcp_eqsat.frontends.mlir.calls import call
@@ -10,11 +10,11 @@ from tcp_eqsat.frontends.mlir.hlo_elementwise import convert
 from tcp_eqsat.frontends.mlir.scope import Content, Pack, Token, is_token, tensors_of
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.frontends.mlir.tree import SyntaxType, TupleText
-from tcp_eqsat.lang.ops.builders import composite, results_of
+from tcp_eqsat.lang.ops.builders import composite, parameter, results_of
 from tcp_eqsat.lang.ops.control import case, if_, while_
 from tcp_eqsat.lang.ops.regions import close_bodies, trace_body
 from tcp_eqsat.lang.program import Node
-from tcp_eqsat.lang.types import I32
+from tcp_eqsat.lang.types import I32, TensorType
 
 
 def packed(types: Sequence[SyntaxType], nodes: Sequence[Node]) -> tuple[Content, ...]:
@@ -37,17 +37,47 @@ def _packed(stated: SyntaxType, nodes: Iterator[Node]) -> Content:
     return found
 
 
+class _Alike:
+    """Results of regions that have the same types, from which sizes are learned to be equal."""
+
+    def __init__(self, site: Site, types: Sequence[TensorType] = ()) -> None:
+        self.site = site
+        self.types = tuple(types)
+        self.version = site.scope.sizes.version
+
+    def __call__(self, results: tuple[Node, ...]) -> tuple[Node, ...]:
+        types = tuple(x.tensor_type for x in results)
+        for left, right in zip(self.types, types, strict=False):
+            if len(left.shape) == len(right.shape):
+                for a, b in zip(left.shape, right.shape, strict=True):
+                    self.site.assume_equal(a, b)
+        self.types = self.types or types
+        return results
+
+    def settled(self, make: Callable[[], tuple[Node, ...]]) -> tuple[Node, ...]:
+        """What `make` gives; where sizes were learned on the way, which its nodes don't have yet, stand-ins."""
+        try:
+            return make()
+        except TypeMismatch:
+            if self.site.scope.sizes.version == self.version:
+                raise
+            return tuple(parameter("", -1, self.site.scope.sizes.resolve_type(x)) for x in self.types)
+
+
 def _if(site: Site) -> tuple[Content, ...]:
     (predicate,) = site.tensors(1)
-    found = if_(predicate, lambda: site.run_on_tensors(0), lambda: site.run_on_tensors(1))
+    alike = _Alike(site)
+    found = alike.settled(lambda: if_(
+        predicate, lambda: alike(site.run_on_tensors(0)), lambda: alike(site.run_on_tensors(1))))
     return packed(site.op.result_types, found)
 
 
 def _case(site: Site) -> tuple[Content, ...]:
     (index,) = site.tensors(1)
+    alike = _Alike(site)
     branches = [
-        lambda number=number: site.run_on_tensors(number) for number in range(len(site.op.regions))]
-    return packed(site.op.result_types, case(convert(index, I32), branches))
+        lambda number=number: alike(site.run_on_tensors(number)) for number in range(len(site.op.regions))]
+    return packed(site.op.result_types, alike.settled(lambda: case(convert(index, I32), branches)))
 
 
 def _while(site: Site) -> tuple[Content, ...]:
@@ -63,7 +93,12 @@ def _while(site: Site) -> tuple[Content, ...]:
 
     if not state:
         raise TypeMismatch(f"{site.name} requires at least one value")
-    return packed(types, while_(condition, lambda *now: site.run_on_tensors(1, *packed(types, now)), state))
+    alike = _Alike(site, [x.tensor_type for x in state])
+
+    def body(*now: Node) -> tuple[Node, ...]:
+        return alike(site.run_on_tensors(1, *packed(types, now)))
+
+    return packed(types, alike.settled(lambda: while_(condition, body, state)))
 
 
 def _composite(site: Site) -> tuple[Content, ...]:

@@ -6,6 +6,7 @@ says how each is written. Sizes that are not numbers are computed from the param
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -113,6 +114,7 @@ class Body:
     text: Text
     values: dict[Node, tuple[Operand, ...]] = field(default_factory=dict)
     sizes: dict[Size | Atom, Operand] = field(default_factory=dict)
+    shapes: dict[Shape, Operand] = field(default_factory=dict)
 
     def results(self, nodes: Sequence[Node], function: Function | None = None) -> list[Operand]:
         """Writes what the nodes need, and gives their operands."""
@@ -186,7 +188,7 @@ class Body:
         if operands:
             lines.append(f"{indent}^bb0({', '.join(f'{x.name}: {x.type}' for x in operands)}):")
         try:
-            yield Body(text, {}, dict(self.sizes)), operands, lines
+            yield Body(text, {}, dict(self.sizes), dict(self.shapes)), operands, lines
         finally:
             text.lines, text.indent = outer, indent
 
@@ -240,16 +242,14 @@ class Body:
                 continue
             extent = self.op(
                 "stablehlo.get_dimension_size", self.values[x], _SCALAR, f"dimension = {axis} : i64")
-            yield self._divided(self._combined("subtract", extent, self._number(zero)), self._number(one - zero))
+            moved = self._combined("subtract", extent, self._number(zero)) if zero else extent
+            yield self._combined("divide", moved, self._number(one - zero)) if one - zero != 1 else moved
 
     def _number(self, value: int) -> Operand:
         return self.constant(np.array(value, np.int32))
 
     def _combined(self, name: str, x: Operand, y: Operand) -> Operand:
         return self.op(f"stablehlo.{name}", (x, y), _SCALAR)
-
-    def _divided(self, x: Operand, y: Operand) -> Operand:
-        return self._combined("divide", x, y)
 
     def size(self, size: Size) -> Operand:
         """A size as a tensor<i32>."""
@@ -258,10 +258,10 @@ class Body:
         if size not in self.sizes:
             total: Operand | None = None
             for coefficient, monomial in size.terms:
-                term = self.size(coefficient)
-                for atom, exponent in monomial:
-                    for _ in range(exponent):
-                        term = self._combined("multiply", term, self._atom(atom))
+                factors = [self._atom(atom) for atom, exponent in monomial for _ in range(exponent)]
+                if coefficient != 1 or not factors:
+                    factors.append(self._number(coefficient))
+                term = functools.reduce(functools.partial(self._combined, "multiply"), factors)
                 total = term if total is None else self._combined("add", total, term)
             assert total is not None, size
             self.sizes[size] = total
@@ -271,7 +271,7 @@ class Body:
         if atom not in self.sizes:
             match atom:
                 case Floor(dividend, divisor):
-                    found = self._divided(self.size(dividend), self.size(divisor))
+                    found = self._combined("divide", self.size(dividend), self.size(divisor))
                 case Minimum(operands) | Maximum(operands):
                     name = "minimum" if isinstance(atom, Minimum) else "maximum"
                     found = self.size(operands[0])
@@ -284,6 +284,11 @@ class Body:
 
     def shape(self, shape: Shape) -> Operand:
         """A shape as a tensor of i32."""
+        if shape not in self.shapes:
+            self.shapes[shape] = self._vector(shape)
+        return self.shapes[shape]
+
+    def _vector(self, shape: Shape) -> Operand:
         type_ = f"tensor<{len(shape)}xi32>"
         if is_known(shape):
             return self.constant(np.array(shape, np.int32))
