@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from programs import EXACT, special_values
+from ptx_runs import run_artifact
 
 import tcp_eqsat as tcp
 from tcp_eqsat.codegen.array_function import ArrayFunction
@@ -37,6 +38,8 @@ SMALL = [d for d in DTYPES.values() if d.storage_only or d.is_narrow_float]
 NARROW = (F16, BF16)
 SERIES = ("zeta", "polygamma")
 """Functions that leave the range of f32 on the way where their references, in f64, do not."""
+ABSOLUTE = {name: 2.0**-15 for name in ("lgamma", "digamma", "igamma", "igammac", "igamma_grad_a")}
+"""Errors of functions that have zeros or add up to 1: absolute, see docs/accuracy.md."""
 
 
 @functools.lru_cache(maxsize=None)
@@ -140,7 +143,9 @@ def test_scalar_operations(dtype: DType, choice: str) -> None:
         if op.name in EXACT or result != dtype:
             assert_equal(found, expected, *arrays)
         else:
-            far = np.flatnonzero(steps_apart(found, expected, dtype) > 1)[:3]
+            with np.errstate(all="ignore"):
+                near = np.abs(widened(found) - widened(expected)) <= ABSOLUTE.get(op.name, 0)
+            far = np.flatnonzero((steps_apart(found, expected, dtype) > 1) & ~near)[:3]
             assert not far.size, (op.name, [(*(x[n] for x in arrays), found[n], expected[n]) for n in far])
         tested += 1
     assert tested > 40
@@ -239,3 +244,16 @@ def test_arrays_from_other_libraries() -> None:
 
     f = tcp.compile(tcp.trace(lambda x: x + x, tcp.spec("bf16[3]")))
     assert f(Exporter(np.ones(3, ml_dtypes.bfloat16))).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_ptx(dtype: DType) -> None:
+    program = tcp.trace(
+        lambda x, w: (tcp.nn.softmax(x @ w), tcp.numpy.max(x, 0), tcp.numpy.sum(x), (x * x).astype("f8e5m2")),
+        tcp.spec(f"{dtype}[n, 19]"), tcp.spec(f"{dtype}[19, 7]"))
+    artifact = tcp.compile(program, target="ptx")
+    random = np.random.default_rng(0)
+    arrays = [convert_array(random.standard_normal(s), dtype) for s in ((5, 19), (19, 7))]
+    for found, expected in zip(run_artifact(artifact, arrays, {"n": 5}), tcp.reference(program)(*arrays), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(widened(found), widened(expected), rtol=2 * float_limits(dtype).epsilon)
