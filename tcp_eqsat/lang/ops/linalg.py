@@ -136,8 +136,8 @@ def _cholesky_reference(a: CholeskyAttributes, result: Type, *arrays: np.ndarray
             found[at] = np.linalg.cholesky(lower[at])
         except np.linalg.LinAlgError:
             found[at] = np.nan
-    if x.dtype.kind == "c":
-        found = np.where(np.isnan(found), complex(np.nan, np.nan), found)
+        if np.isnan(found[at]).any():
+            found[at] = complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan
     return _apart(found if a.lower else found.swapaxes(-1, -2).conj(), result)
 
 

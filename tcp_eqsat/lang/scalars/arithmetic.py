@@ -87,7 +87,7 @@ negative = scalar_op(
 )
 absolute = scalar_op(
     "abs", "x", infer=numbers("abs"), reference=np.absolute,
-    emit=lambda b, x: b.absolute(x), derivative=lambda g, x: (g * apply("sign", x),),
+    emit=lambda b, x: b.absolute(x), derivative=lambda g, x: (_of_absolute(g, x),),
     doc="Absolute value. The least signed integer is its own absolute value.",
 )
 sign = scalar_op(
@@ -129,6 +129,13 @@ def _greatest(dtype: DType) -> float | int | bool:
     if dtype.is_float:
         return math.inf
     return integer_range(dtype)[1]
+
+
+def _of_absolute(g: ScalarExpr, x: ScalarExpr) -> ScalarExpr:
+    """Complex numbers: in the direction of x, conjugated as cotangents are."""
+    if not x.dtype.is_complex:
+        return g * apply("sign", x)
+    return apply("complex", g, literal(0, g.dtype)) * apply("conj", apply("sign", x))
 
 
 def _of_winner(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr, direction: str) -> tuple[ScalarExpr, ScalarExpr]:
