@@ -41,8 +41,11 @@ from tcp_eqsat.lang.ops.attributes import (
     ViewAttributes,
     WhileAttributes,
 )
+from tcp_eqsat.lang.ops.complex_views import view_as_complex, view_as_real
+from tcp_eqsat.lang.ops.quantization import dequantize, quantize, view_as_quantized, view_as_storage
 from tcp_eqsat.lang.ops.structure import tuple_of
 from tcp_eqsat.lang.program import Function, Node, Program, Region, walk
+from tcp_eqsat.lang.quantized import quantized
 from tcp_eqsat.lang.scalar import (
     NOT_DIFFERENTIABLE,
     SCALAR_OPS,
@@ -62,7 +65,10 @@ from tcp_eqsat.lang.types import (
     F8E8M0FNU,
     F32,
     F64,
+    I8,
+    I16,
     I32,
+    U8,
     DType,
     Kind,
     Shape,
@@ -230,9 +236,11 @@ def _probe(type_: TensorType) -> Node:
 Sampler = Callable[[Maker], Node]
 SAMPLERS: dict[str, Sampler] = {}
 WEIGHTS = {"map": 20, "parameter": 1, "constant": 1, "iota": 1, "tuple": 1, "project": 1, "composite": 2,
-           "if": 0, "case": 0, "while": 0, "scan": 0}
+           "if": 0, "case": 0, "while": 0, "scan": 0, "view_as_complex": 0, "quantize": 0, "view_as_quantized": 0}
 """How often an operation is drawn; 4 for the others."""
 CONTROL = ("if", "case", "while", "scan")
+COMPOUND = ("view_as_complex", "quantize", "view_as_quantized")
+"""Operations whose results few others take."""
 LONGEST = 9
 """Steps of a scan."""
 
@@ -309,6 +317,52 @@ def _literal(maker: Maker, dtype: DType) -> ScalarExpr:
     if dtype.is_float:
         return literal(maker.random.choice((0.0, -0.0, 1.0, -1.5, 0.1, 1e30, float("inf"))), dtype)
     return literal(maker.random.choice((0, 1, 3, *integer_range(dtype))), dtype)
+
+
+# Complex and quantised values begin and end within one sample
+
+
+@sampler("view_as_complex")
+def _view_as_complex(maker: Maker) -> Node:
+    shape = maker.shape()
+    part = maker.random.choice([d for d in (F32, F64) if d in maker.dtypes] or [F64])
+    return view_as_complex(maker.tensor(part, (*shape[:maker.max_rank - 1], 2)))
+
+
+@sampler("view_as_real")
+def _view_as_real(maker: Maker) -> Node:
+    x = _view_as_complex(maker)
+    if maker.chance(0.5):
+        return view_as_real(x)
+    name = maker.random.choice(("conj", "square", "negative", "multiply", "add"))
+    op = SCALAR_OPS[name]
+    return view_as_real(builders.map_scalar(op, *(x,) * op.arity))
+
+
+QUANTIZED = (quantized(I8, F32, 0.5, 3), quantized(U8, F32, 0.1), quantized(I16, F64, 2.0**-7, 100),
+             quantized(I8, F32, 1e-3, -5, low=-127, high=127))
+
+
+@sampler("quantize")
+def _quantize(maker: Maker) -> Node:
+    dtype = maker.random.choice(QUANTIZED)
+    return quantize(maker.tensor(dtype.expressed), dtype)
+
+
+@sampler("dequantize")
+def _dequantize(maker: Maker) -> Node:
+    return dequantize(_quantize(maker))
+
+
+@sampler("view_as_storage")
+def _view_as_storage(maker: Maker) -> Node:
+    return view_as_storage(_quantize(maker))
+
+
+@sampler("view_as_quantized")
+def _view_as_quantized(maker: Maker) -> Node:
+    dtype = maker.random.choice(QUANTIZED)
+    return view_as_quantized(maker.tensor(dtype.storage), dtype)
 
 
 @sampler("view")
@@ -518,7 +572,7 @@ def _region(maker: Maker) -> tuple[Region, tuple[Node, ...]]:
     parameters = tuple(builders.parameter(f"p{i}", i, x.tensor_type) for i, x in enumerate(operands))
     inner = Maker(maker.random, maker.dtypes, maker.max_rank, maker.symbolic, maker.stable, list(parameters), None)
     inner.rough = {p for p, x in zip(parameters, operands, strict=True) if maker.is_rough(x)}
-    names = [n for n in SAMPLERS if n not in ("parameter", "tuple", "project", "composite", *CONTROL)
+    names = [n for n in SAMPLERS if n not in ("parameter", "tuple", "project", "composite", *CONTROL, *COMPOUND)
              and OPS[n].pointful is not PROCEDURAL]
     if maker.parameters is not None:
         names.append("composite")
@@ -545,7 +599,7 @@ def _composite(maker: Maker) -> Node:
 def _body(maker: Maker, parameters: Sequence[Node], wanted: Sequence[TensorType], rest: int = 0) -> Region:
     """A region whose results are of the wanted types, then up to `rest` small ones of any type."""
     inner = Maker(maker.random, maker.dtypes, maker.max_rank, maker.symbolic, maker.stable, list(parameters), None)
-    names = [n for n in SAMPLERS if n not in ("parameter", "tuple", "project", "composite", *CONTROL)
+    names = [n for n in SAMPLERS if n not in ("parameter", "tuple", "project", "composite", *CONTROL, *COMPOUND)
              and OPS[n].pointful is not PROCEDURAL]
     for _ in range(maker.random.randint(1, 3)):
         extend(inner, maker.random.choice(names))

@@ -145,7 +145,7 @@ def check_sizes(name: str, shape: Shape) -> None:
 OPS: dict[str, Op] = {}
 MOVEMENT = frozenset((
     "view", "reshape", "slice", "concatenate", "pad", "gather", "dynamic_slice", "dynamic_update_slice", "reverse",
-    "windows"))
+    "windows", "optimization_barrier"))
 """Operations that only move elements: of complex tensors they move both parts, of quantised ones the integers."""
 
 

@@ -31,6 +31,7 @@ from tcp_eqsat.lang.ops.attributes import (
     IotaAttributes,
     PadAttributes,
     ProjectAttributes,
+    QuantizationAttributes,
     ReduceAttributes,
     ReshapeAttributes,
     ScanAttributes,
@@ -41,6 +42,7 @@ from tcp_eqsat.lang.ops.attributes import (
 from tcp_eqsat.lang.ops.structure import expand, tuple_of
 from tcp_eqsat.lang.pointful import Affine, Apply, Choose, Expr, Fold, Literal, Operand, Position
 from tcp_eqsat.lang.program import Function, Node, Program, Region, TensorData
+from tcp_eqsat.lang.quantized import quantized
 from tcp_eqsat.lang.reference import evaluate, evaluate_nodes
 from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, SCALAR_OPS, evaluate_op, scalar_op_named
 from tcp_eqsat.lang.scalars.conversion import convert_array
@@ -250,7 +252,7 @@ def test_derivative_is_the_limit_of_difference_quotients(name):
                 x.op.name in ("map", "composite") for x in function.nodes()):
             continue
         checked += check_directional(function, sample.sizes(seed), seed)
-    assert checked > 5 or name in ("constant", "iota", "composite", "cholesky") or (
+    assert checked > 5 or name in ("constant", "iota", "composite", "cholesky", "view_as_complex") or (
         OPS[name].derivative is NOT_DIFFERENTIABLE)
 
 
@@ -429,6 +431,7 @@ X0, Y0 = x_of("f32[2, 3]", "x0"), x_of("f32[3, 2]", "y0")
 NARROW = builders.map_scalar(scalar_op_named("astype_i32"), X0)
 NOTHING = Region((), (builders.scalar_constant(0, F32),))
 ALWAYS = Region((X0,), (builders.scalar_constant(True, BOOL),))
+Q8 = quantized(I8, F32, 0.5, 3)
 REFUSED: list[tuple[str, tuple[Node, ...], object, type[TcpError], str]] = [
     ("parameter", (X,), attribute_classes.ParameterAttributes("x", 0, X.type), TypeMismatch,
      "parameter requires 0 operands, got 1"),
@@ -532,6 +535,16 @@ REFUSED: list[tuple[str, tuple[Node, ...], object, type[TcpError], str]] = [
     ("project", (tuple_of(X),), ProjectAttributes(1), TypeMismatch, "more than 1 results, got (f32[2, 3])"),
     ("project", (tuple_of(X),), ProjectAttributes(-1), TypeMismatch, "project"),
     *STRUCTURED,
+    ("view_as_real", (X,), None, TypeMismatch, "view_as_real requires a complex dtype, got f32[2, 3]"),
+    ("view_as_complex", (X,), None, ShapeMismatch, "view_as_complex requires a last axis of size 2, got f32[2, 3]"),
+    ("view_as_complex", (N,), None, TypeMismatch, "view_as_complex requires dtype f32 or f64, got i32[2, 3]"),
+    ("quantize", (N,), QuantizationAttributes(Q8), TypeMismatch,
+     "quantize to quant(i8:f32, 0.5:3) requires dtype f32, got i32[2, 3]"),
+    ("dequantize", (X,), QuantizationAttributes(Q8), TypeMismatch,
+     "dequantize requires a quantised dtype, got f32[2, 3]"),
+    ("view_as_storage", (X,), None, TypeMismatch, "view_as_storage requires a quantised dtype, got f32[2, 3]"),
+    ("view_as_quantized", (X,), QuantizationAttributes(Q8), TypeMismatch,
+     "view_as_quantized as quant(i8:f32, 0.5:3) requires dtype i8, got f32[2, 3]"),
 ]
 
 
