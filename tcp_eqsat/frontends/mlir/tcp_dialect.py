@@ -257,7 +257,10 @@ def _slice(site: Site) -> Node:
     limits = tuple(
         start + (size - 1) * step + 1 if size != 0 else start
         for start, size, step in zip(starts, sizes, steps, strict=True))
-    return slice_(x, tuple(starts), limits, tuple(steps))
+    for size, limit in zip(x.shape, limits, strict=True):
+        if isinstance(limit, int):
+            site.scope.sizes.assume_at_least(size, limit)
+    return slice_(site.tensor(0), tuple(starts), limits, tuple(steps))
 
 
 # Groups

@@ -23,10 +23,10 @@ _NAMED = re.compile(r"(!?[A-Za-z_][\w$.]*+)(?:<(.*)>)?+\Z", re.ASCII | re.DOTALL
 _BUILTIN = frozenset({"tensor", "vector", "memref", "array"})
 _NUMBER = r"[-+]?+(?:\d++(?:\.\d*+)?+(?:[eE][-+]?+\d++)?+|0x[0-9A-Fa-f]++)"
 _QUANTIZED = re.compile(
-    rf"""\s*+(?P<storage>[su]?i\d++|f8\w*+)\s*+(?:<\s*+(?P<low>-?\d++)\s*+:\s*+(?P<high>-?\d++)\s*+>)?+
+    rf"""\s*+(?P<storage>[su]?i\d{{1,3}}+|f8\w*+)\s*+(?:<\s*+(?P<low>-?\d{{1,18}}+)\s*+:\s*+(?P<high>-?\d{{1,18}}+)\s*+>)?+
     \s*+:\s*+(?P<expressed>b?f\d++)\s*+
     (?: ,\s*+(?P<one>{_NUMBER}(?:\s*+:\s*+-?\d++)?+)
-      | :\s*+(?P<axis>\d++)\s*+,\s*+\{{(?P<many>[^{{}}]*+)\}} )\s*+\Z""",
+      | :\s*+(?P<axis>\d{{1,4}}+)\s*+,\s*+\{{(?P<many>[^{{}}]*+)\}} )\s*+\Z""",
     re.VERBOSE | re.ASCII,
 )
 _SCALE = re.compile(rf"\s*+({_NUMBER})\s*+(?::\s*+(-?\d++))?+\s*+\Z", re.ASCII)
