@@ -31,12 +31,20 @@ from tcp_eqsat.lang.ops.builders import (
 )
 from tcp_eqsat.lang.ops.elementwise import scalar_vjp
 from tcp_eqsat.lang.ops.indexing import check_functions
-from tcp_eqsat.lang.procedural import Cell, Procedure, Scalar, Writer
+from tcp_eqsat.lang.procedural import Array, Cell, Procedure, Scalar, Writer
 from tcp_eqsat.lang.program import Node
-from tcp_eqsat.lang.scalar import ScalarExpr, ScalarFunction
+from tcp_eqsat.lang.scalar import (
+    ScalarApply,
+    ScalarExpr,
+    ScalarFunction,
+    ScalarLiteral,
+    ScalarParameter,
+    apply,
+    literal,
+)
 from tcp_eqsat.lang.scalar import parameter as scalar_parameter
 from tcp_eqsat.lang.scalar import scalar_op_named as _op
-from tcp_eqsat.lang.types import BOOL, TensorType, TupleType, Type
+from tcp_eqsat.lang.types import BF16, BOOL, F16, F32, DType, TensorType, TupleType, Type
 
 
 def check_operands(name: str, types: Sequence[TensorType]) -> None:
@@ -47,6 +55,51 @@ def check_operands(name: str, types: Sequence[TensorType]) -> None:
         if found.rank != types[0].rank or not all(map(equal, found.shape, types[0].shape)):
             raise ShapeMismatch(f"{name} requires operands of one shape, got {types[0]} (operand 0) and {found} "
                                 f"(operand {number})")
+
+
+# Sums and products of 16 bits are carried in f32
+
+_CARRIED = {F16: F32, BF16: F32}
+_ARITHMETIC = frozenset(("add", "subtract", "multiply", "negative"))
+
+
+def _carried_dtype(functions: Sequence[ScalarFunction]) -> DType | None:
+    """The wider dtype for functions of nothing but additions, subtractions and products in one dtype."""
+    dtypes = {dtype for function in functions for dtype in function.parameters}
+    for expr in (expr for function in functions for expr in function.walk()):
+        if isinstance(expr, ScalarApply) and expr.op.name not in _ARITHMETIC:
+            return None
+        dtypes.add(expr.dtype)
+    return _CARRIED.get(dtypes.pop()) if len(dtypes) == 1 else None
+
+
+def _widened(function: ScalarFunction, dtype: DType) -> ScalarFunction:
+    """The same function in another dtype."""
+    known: dict[ScalarExpr, ScalarExpr] = {}
+    for expr in function.walk():
+        match expr:
+            case ScalarParameter():
+                known[expr] = scalar_parameter(expr.index, dtype)
+            case ScalarLiteral():
+                known[expr] = literal(expr.value, dtype)
+            case ScalarApply():
+                known[expr] = apply(expr.op, *(known[x] for x in expr.arguments))
+    return ScalarFunction((dtype,) * len(function.parameters), known[function.result])
+
+
+def _carrying(functions: Sequence[ScalarFunction]) -> tuple[tuple[ScalarFunction, ...], DType | None]:
+    """The functions as they are carried, and the dtype where it is another one."""
+    wide = _carried_dtype(functions)
+    return tuple(functions) if wide is None else tuple(_widened(f, wide) for f in functions), wide
+
+
+def _carried(arrays: Sequence[np.ndarray], wide: DType | None) -> list[np.ndarray]:
+    return [x if wide is None else x.astype(wide.numpy) for x in arrays]
+
+
+def _load_carried(w: Writer, array: Array, at: Sequence[Scalar | int], wide: DType | None) -> Scalar:
+    found = w.load(array, at)
+    return found if wide is None else w.convert(found, wide)
 
 
 def one_or_tuple(types: Sequence[TensorType]) -> Type:
@@ -69,14 +122,16 @@ def _infer_cumulative(operands: tuple[Type, ...], a: CumulativeAttributes) -> Ty
 
 
 def _cumulative_reference(a: CumulativeAttributes, result: Type, *arrays: np.ndarray) -> Any:
-    moved = [np.moveaxis(x, a.axis, 0) for x in arrays]
+    functions, wide = _carrying(a.functions)
+    moved = [np.moveaxis(x, a.axis, 0) for x in _carried(arrays, wide)]
     moved = [x[::-1] if a.reverse else x for x in moved]
     found = [np.array(x) for x in moved]
     for n in range(1, len(moved[0])):
-        new = [f.evaluate(*(x[n - 1] for x in found), *(x[n] for x in moved)) for f in a.functions]
+        new = [f.evaluate(*(x[n - 1] for x in found), *(x[n] for x in moved)) for f in functions]
         for x, values in zip(found, new, strict=True):
             x[n] = values
-    results = tuple(np.moveaxis(x[::-1] if a.reverse else x, 0, a.axis) for x in found)
+    results = tuple(np.moveaxis(x[::-1] if a.reverse else x, 0, a.axis).astype(y.dtype)
+                    for x, y in zip(found, arrays, strict=True))
     return results[0] if len(results) == 1 else results
 
 
@@ -100,34 +155,42 @@ def _step(w: Writer, a: CumulativeAttributes, length: Scalar, n: Scalar) -> Scal
 
 def _along_last_axis(w: Writer, a: CumulativeAttributes, outer: Sequence[Scalar], length: Scalar) -> None:
     """The values so far are in variables."""
-    cells: list[Cell] = [w.variable(0, x.type.dtype) for x in w.operands]
+    functions, wide = _carrying(a.functions)
+    cells: list[Cell] = [w.variable(0, wide or x.type.dtype) for x in w.operands]
     with w.loop(w.apply("minimum", length, 1)) as n:
         at = (*outer, _step(w, a, length, n))
         for x, out, cell in zip(w.operands, w.results, cells, strict=True):
-            cell.set(w.load(x, at))
-            w.store(out, at, cell.get())
+            cell.set(_load_carried(w, x, at, wide))
+            w.store(out, at, w.load(x, at))
     with w.loop(length - 1) as n:
         at = (*outer, _step(w, a, length, n + 1))
-        new = w.functions(a.functions, *(cell.get() for cell in cells), *(w.load(x, at) for x in w.operands))
+        elements = [_load_carried(w, x, at, wide) for x in w.operands]
+        new = w.functions(functions, *(cell.get() for cell in cells), *elements)
         for out, cell, value in zip(w.results, cells, new, strict=True):
             cell.set(value)
-            w.store(out, at, value)
+            w.store(out, at, w.convert(value, out.type.dtype))
 
 
 def _along_inner_axis(w: Writer, a: CumulativeAttributes, outer: Sequence[Scalar], length: Scalar) -> None:
-    """The values so far are the row of results before."""
+    """The values so far are in a row of their own dtype, or are the row of results before."""
+    functions, wide = _carrying(a.functions)
     inner = w.operands[0].type.shape[a.axis + 1:]
+    rows = [] if wide is None else [w.scratch(wide, *inner) for _ in w.operands]
     with w.loop(w.apply("minimum", length, 1)) as n, w.loops(inner) as rest:
         at = (*outer, _step(w, a, length, n), *rest)
-        for x, out in zip(w.operands, w.results, strict=True):
+        for number, (x, out) in enumerate(zip(w.operands, w.results, strict=True)):
             w.store(out, at, w.load(x, at))
+            if rows:
+                w.store(rows[number], rest, _load_carried(w, x, at, wide))
     with w.loop(length - 1) as n, w.loops(inner) as rest:
         before = (*outer, _step(w, a, length, n), *rest)
         at = (*outer, _step(w, a, length, n + 1), *rest)
-        new = w.functions(a.functions, *(w.load(out, before) for out in w.results),
-                          *(w.load(x, at) for x in w.operands))
-        for out, value in zip(w.results, new, strict=True):
-            w.store(out, at, value)
+        known = [w.load(row, rest) for row in rows] if rows else [w.load(out, before) for out in w.results]
+        new = w.functions(functions, *known, *(_load_carried(w, x, at, wide) for x in w.operands))
+        for number, (out, value) in enumerate(zip(w.results, new, strict=True)):
+            w.store(out, at, w.convert(value, out.type.dtype))
+            if rows:
+                w.store(rows[number], rest, value)
 
 
 def _cumulative_derivative(node: Node, g: Any) -> tuple[Node | None, ...]:
@@ -222,7 +285,8 @@ cumulative_op = define_op(
     derivative=_cumulative_derivative,
     doc="Everything so far along an axis, combined by scalar functions from the first element on (from the last with "
         "`reverse`): the first value is the first element, every next one the functions of the value before and the "
-        "next element.",
+        "next element. Functions of nothing but additions, subtractions and products in 16 bits are carried in f32, "
+        "and rounded where they are stored.",
 )
 
 # General reductions
@@ -249,38 +313,47 @@ def _infer_reduce(operands: tuple[Type, ...], a: ReduceGeneralAttributes) -> Typ
 
 def _reduce_reference(a: ReduceGeneralAttributes, result: Type, *arrays: np.ndarray) -> Any:
     count = len(a.functions)
-    inputs, initial = arrays[:count], arrays[count:]
+    functions, wide = _carrying(a.functions)
+    carried = _carried(arrays, wide)
+    inputs, initial = carried[:count], carried[count:]
     moved = [np.moveaxis(x, a.axes, range(len(a.axes))) for x in inputs]
     shape = moved[0].shape[len(a.axes):]
     steps = [x.reshape((int(np.prod(x.shape[: len(a.axes)])), *shape)) for x in moved]
     found = [np.broadcast_to(x, shape) for x in initial]
     for n in range(len(steps[0])):
-        found = [f.evaluate(*found, *(x[n] for x in steps)) for f in a.functions]
-    return found[0] if count == 1 else tuple(found)
+        found = [f.evaluate(*found, *(x[n] for x in steps)) for f in functions]
+    rounded = tuple(x.astype(y.dtype) for x, y in zip(found, arrays[:count], strict=True))
+    return rounded[0] if count == 1 else rounded
 
 
 def _reduce_procedure(a: ReduceGeneralAttributes, operands: tuple[TensorType, ...], results: tuple[TensorType, ...]
                       ) -> Procedure:
     """Elements in the order of memory; values are in variables as far as the last axes are reduced."""
     w = Writer(operands, results)
+    functions, wide = _carrying(a.functions)
     count = len(a.functions)
     inputs, initial = w.operands[:count], w.operands[count:]
     shape = operands[0].shape
     innermost = len(shape)
     while innermost and innermost - 1 in a.axes:
         innermost -= 1
+    totals = w.results if wide is None else tuple(w.scratch(wide, *out.type.shape) for out in w.results)
     with w.loops(results[0].shape) as at:
-        for out, start in zip(w.results, initial, strict=True):
-            w.store(out, at, w.load(start, ()))
+        for total, start in zip(totals, initial, strict=True):
+            w.store(total, at, _load_carried(w, start, (), wide))
     with w.loops(shape[:innermost]) as outer:
         to = [outer[axis] for axis in range(innermost) if axis not in a.axes]
-        cells = [w.variable(w.load(out, to)) for out in w.results]
+        cells = [w.variable(w.load(total, to)) for total in totals]
         with w.loops(shape[innermost:]) as rest:
-            elements = [w.load(x, (*outer, *rest)) for x in inputs]
-            for cell, value in zip(cells, w.functions(a.functions, *(c.get() for c in cells), *elements), strict=True):
+            elements = [_load_carried(w, x, (*outer, *rest), wide) for x in inputs]
+            for cell, value in zip(cells, w.functions(functions, *(c.get() for c in cells), *elements), strict=True):
                 cell.set(value)
-        for out, cell in zip(w.results, cells, strict=True):
-            w.store(out, to, cell.get())
+        for total, cell in zip(totals, cells, strict=True):
+            w.store(total, to, cell.get())
+    if wide is not None:
+        with w.loops(results[0].shape) as at:
+            for out, total in zip(w.results, totals, strict=True):
+                w.store(out, at, w.convert(w.load(total, at), out.type.dtype))
     return w.finish()
 
 
@@ -324,5 +397,5 @@ reduce_general_op = define_op(
     "reduce_general", arity=None, attributes=ReduceGeneralAttributes, infer=_infer_reduce, reference=_reduce_reference,
     pointful=PROCEDURAL, procedure=_reduce_procedure, derivative=_reduce_derivative,
     doc="Elements combined over axes by scalar functions, from initial values on, in row-major order. Operands are the "
-        "k inputs, then their initial values of rank 0.",
+        "k inputs, then their initial values of rank 0. Sums and products are carried as in `cumulative`.",
 )

@@ -32,21 +32,19 @@ from tcp_eqsat.lang.types import I32, I64, DType
 def ascending(dtype: DType) -> ScalarFunction:
     """Whether x comes before y in ascending order: NaNs come last, -0 is equal to 0."""
     x, y = scalar_parameter(0, dtype), scalar_parameter(1, dtype)
-    less = apply("less", x, y)
     if not dtype.is_float:
-        return ScalarFunction((dtype, dtype), less)
-    number_before_nan = apply("bitwise_and", apply("isnan", y), apply("bitwise_invert", apply("isnan", x)))
-    return ScalarFunction((dtype, dtype), apply("bitwise_or", less, number_before_nan))
+        return ScalarFunction((dtype, dtype), apply("less", x, y))
+    less_or_nan = apply("bitwise_invert", apply("greater_equal", x, y))
+    return ScalarFunction((dtype, dtype), apply("bitwise_and", less_or_nan, apply("equal", x, x)))
 
 
 def descending(dtype: DType) -> ScalarFunction:
     """Whether x comes before y in descending order: NaNs come first, -0 is equal to 0."""
     x, y = scalar_parameter(0, dtype), scalar_parameter(1, dtype)
-    greater = apply("greater", x, y)
     if not dtype.is_float:
-        return ScalarFunction((dtype, dtype), greater)
-    nan_before_number = apply("bitwise_and", apply("isnan", x), apply("bitwise_invert", apply("isnan", y)))
-    return ScalarFunction((dtype, dtype), apply("bitwise_or", greater, nan_before_number))
+        return ScalarFunction((dtype, dtype), apply("greater", x, y))
+    greater_or_nan = apply("bitwise_invert", apply("less_equal", x, y))
+    return ScalarFunction((dtype, dtype), apply("bitwise_and", greater_or_nan, apply("equal", y, y)))
 
 
 def of_first(function: ScalarFunction, dtypes: Sequence[DType]) -> ScalarFunction:
