@@ -119,7 +119,9 @@ def _check_axes(what: str, axes: Sequence[int], rank: int) -> None:
 
 
 def _check_fits(name: str, axis: int, size: Size, operand: TensorType) -> None:
-    if less_equal(size, operand.shape[axis]) is False or less_equal(0, size) is False:
+    """Raises ShapeMismatch for windows that never fit, but in an axis without elements, which has none of any size."""
+    too_large = less_equal(size, operand.shape[axis]) is False and operand.shape[axis] != 0
+    if too_large or less_equal(0, size) is False:
         raise ShapeMismatch(f"{name} requires windows of 0 to {operand.shape[axis]} elements along axis {axis} of "
                             f"{operand}, got {size}")
 
