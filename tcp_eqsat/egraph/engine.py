@@ -5,43 +5,12 @@ An `Engine` belongs to the thread that made it.
 
 from __future__ import annotations
 
-import importlib
-import importlib.machinery
-import importlib.util
-import os
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tcp_eqsat.egraph.bindings import EggSmolError, EGraph
 from tcp_eqsat.errors import TcpError
 
-os.environ.setdefault("RUST_BACKTRACE", "0")
-
-
-def _load_bindings() -> Any:
-    """`egglog.bindings` without the package round it: that one's own layer takes a tenth of a second to import.
-
-    The package is loaded, by the standard library's lazy loader, when somebody else first uses it.
-    """
-    name = "egglog.bindings"
-    package = importlib.util.find_spec("egglog")
-    if "egglog" in sys.modules or package is None or package.loader is None or not package.submodule_search_locations:
-        return importlib.import_module(name)
-    kinds = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
-    found = importlib.machinery.FileFinder(package.submodule_search_locations[0], kinds).find_spec(name)
-    if found is None or found.loader is None:
-        return importlib.import_module(name)
-    package.loader = importlib.util.LazyLoader(package.loader)
-    lazy = importlib.util.module_from_spec(package)
-    sys.modules["egglog"] = lazy
-    package.loader.exec_module(lazy)
-    module = sys.modules[name] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    lazy.bindings = module  # type: ignore[attr-defined]  # reading an attribute would load the package
-    return module
-
-
-bindings = _load_bindings()
 
 class EGraphError(TcpError):
     """egglog refused a text, or failed while running it."""
@@ -51,7 +20,7 @@ class Engine:
     """An e-graph and the commands run on it."""
 
     def __init__(self) -> None:
-        self._egraph = bindings.EGraph()
+        self._egraph = EGraph()
         self._sizes: dict[str, int] | None = None
 
     def run(self, lines: Iterable[str]) -> list[Any]:
@@ -114,7 +83,7 @@ class Engine:
         """A Rust panic arrives as a BaseException of a class that has no importable name."""
         try:
             return action()
-        except bindings.EggSmolError as error:
+        except EggSmolError as error:
             raise EGraphError(f"egglog refused a command: {error}") from error
         except BaseException as error:
             if type(error).__name__ != "PanicException":
