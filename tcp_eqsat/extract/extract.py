@@ -9,15 +9,14 @@ import enum
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-import networkx
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from tcp_eqsat.egraph.view import EGraphView, program_view
 from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.extract.bodies import BodyOf
 from tcp_eqsat.extract.cost import CostModel, representative_sizes
 from tcp_eqsat.extract.evaluate import INFEASIBLE
-from tcp_eqsat.extract.graph import plan_graph
 from tcp_eqsat.extract.kernels import default_ports, form_plan
 from tcp_eqsat.extract.partition import Partition
 from tcp_eqsat.extract.programs import chosen_function
@@ -29,6 +28,9 @@ from tcp_eqsat.lang.dims import Symbol
 from tcp_eqsat.lang.plan import Plan
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.types import TensorType
+
+if TYPE_CHECKING:
+    import networkx
 
 
 class SearchEnd(enum.Enum):
@@ -80,8 +82,13 @@ class Extraction:
 
     @property
     def graph(self) -> networkx.DiGraph:
-        """Steps and buffers, an edge for each read and write; see `plan_graph`."""
-        return plan_graph(self.plan, self.report.kernel_costs)
+        """Steps and buffers, an edge for each read and write; see `graph.plan_graph`.
+
+        networkx is imported here: that takes longer than most compilations.
+        """
+        made: networkx.DiGraph = import_module("tcp_eqsat.extract.graph").plan_graph(
+            self.plan, self.report.kernel_costs)
+        return made
 
 
 def extract(
