@@ -136,7 +136,7 @@ def square(quick: bool, only: str, dtype: DType) -> Table:
 
 def skinny(quick: bool, only: str) -> Table:
     rows = Contractions("skinny f32", quick, only)
-    for k, n in ((64, 96),) if quick else ((768, 768), (768, 3072), (3072, 768)):
+    for k, n in ((64, 96),) if quick else ((768, 768), (768, 3072), (3072, 768), (3072, 3072)):
         for m in (1, 8, 32, 128):
             for frozen in ((), ("y",)):
                 rows.add(f"{m} x {k} x {n}{', y frozen' if frozen else ''}", matmul,

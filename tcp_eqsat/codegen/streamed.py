@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
-from tcp_eqsat.codegen.contraction import ROWS_TO_PACK
+from tcp_eqsat.codegen.contraction import ROW_TILE, ROWS_TO_PACK
 from tcp_eqsat.codegen.graph import FoldValue, Graph
 from tcp_eqsat.codegen.loops import (
     Accumulator,
@@ -46,6 +46,8 @@ from tcp_eqsat.lang.types import DType
 
 LINE = 64
 """Bytes of a cache line: rows of sums begin on different ones."""
+PAGE = 4096
+"""Bytes within which a processor fetches ahead by itself, also from row to row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def choose_streamed(graph: Graph, leaf: Leaf, target: CpuTarget, constants: Cont
     for large, small in (fold.body.operands, fold.body.operands[::-1]):
         if isinstance(large, Load) and isinstance(small, Load) and large.array not in constants:
             found = _streamed(graph, leaf, fold, large, small, target)
-            if found is not None and _few(graph, found, many_rows):
+            if found is not None and _few(graph, found, many_rows) and not _fits_tile(graph, found):
                 return found
     return None
 
@@ -122,6 +124,15 @@ def _few(graph: Graph, streamed: Streamed, many_rows: bool) -> bool:
         return True
     rows = graph.extents[streamed.rows]
     return rows <= ROWS_TO_PACK if isinstance(rows, int) else not many_rows
+
+
+def _fits_tile(graph: Graph, streamed: Streamed) -> bool:
+    """Whether a register tile reads the large operand once too, in steps that are short enough."""
+    if streamed.rows is None:
+        return False
+    rows, step = graph.extents[streamed.rows], dict(streamed.large.offset.terms)[streamed.contracted]
+    return (isinstance(rows, int) and rows <= ROW_TILE
+            and isinstance(step, int) and abs(step) * streamed.large.dtype.bytes <= PAGE)
 
 
 def write_streamed(graph: Graph, streamed: Streamed, array: Callable[[DType, Size], str],

@@ -9,6 +9,7 @@ import pytest
 from plans import I, J, K, apply, fold, frozen, random_array, single, tensor
 from test_compile import B, S, arrays_for, check, product
 
+from tcp_eqsat.codegen import streamed
 from tcp_eqsat.codegen.compile import compile_plan
 from tcp_eqsat.codegen.loops import For, format_nest, walk_statements
 from tcp_eqsat.codegen.schedule import schedule_kernel
@@ -17,6 +18,12 @@ from tcp_eqsat.lang.plan import Plan
 
 TARGETS = [replace(cpu_target(choice), l1_bytes=0, l2_bytes=0) for choice in available_targets()]
 WIDE = CpuTarget("x86-64-v4", "", 512, 32, True, True, True, True, 0, 0)
+
+
+@pytest.fixture(autouse=True)
+def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of the large operand are longer than a page: else few of them are for a register tile."""
+    monkeypatch.setattr(streamed, "PAGE", 0)
 
 
 def text(plan: Plan, target: CpuTarget = WIDE) -> str:
@@ -86,6 +93,12 @@ def test_constants_and_operands_that_stay_in_cache_are_not_streamed() -> None:
     assert not is_streamed(plan, replace(WIDE, l2_bytes=1 << 20))
     rng = np.random.default_rng(0)
     assert not is_streamed(frozen(plan, {"y": random_array(plan.parameters[1].type.dtype, (64, 64), rng)}))
+
+
+def test_what_one_tile_reads_in_short_steps_is_not_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed, "PAGE", 256)
+    assert [is_streamed(product(m, n, 40)) for m, n in ((1, 64), (8, 64), (9, 64), (8, 65))] == [
+        True, False, True, True]
 
 
 def test_results_are_the_same_every_time() -> None:
