@@ -12,6 +12,7 @@ from tcp_eqsat.lang.tiers import TIERS
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--programs", type=int, default=40, help="how many random programs to compile")
     parser.addoption("--first-program", type=int, default=0, help="the seed of the first one")
+    parser.addoption("--mutations", type=int, default=300, help="how many damaged MLIR texts to read")
     parser.addoption("--numerics", choices=tuple(TIERS), default="exact", help="the tier of random programs")
     parser.addoption("--peers", action="store_true", help="also run tests/peers, which needs the extra `peers`")
 

@@ -17,6 +17,7 @@ from tcp_eqsat.frontends.mlir.dense_text import dense_text
 from tcp_eqsat.frontends.mlir.hlo import HLO
 from tcp_eqsat.frontends.tracing import trace
 from tcp_eqsat.lang.dims import symbol
+from tcp_eqsat.lang.op import OPS
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import ReduceAttributes
 from tcp_eqsat.lang.program import Function, Program, TensorData
@@ -29,8 +30,9 @@ LACKING = {
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i0e", "bessel_i1e", "conj", "copysign", "cosh",
     "digamma", "erf", "erf_inv", "erfc", "fma", "hypot", "igamma", "igamma_grad_a", "igammac", "isinf",
     "lgamma", "log10", "log2", "nextafter", "polygamma", "signbit", "sinh", "zeta",
-} | {name for name in SCALAR_OPS if name.startswith(("bitcast_", "reduce_precision_"))}
-"""Scalar operations that xla_hlo has no operation for, and no others that equal them."""
+} | {name for name in SCALAR_OPS if name.startswith(("bitcast_", "reduce_precision_"))} | (set(OPS) - {
+    "concatenate", "constant", "contract", "iota", "map", "pad", "parameter", "reduce", "reshape", "slice", "view"})
+"""Operations that xla_hlo has no operation for, and no others that equal them."""
 SPEAKABLE = [name for name in SCALAR_OPS if name not in LACKING]
 
 

@@ -11,7 +11,9 @@ from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.lang.dims import exact_divide
 from tcp_eqsat.lang.ops.bit_builders import bitcast, random_bits
 from tcp_eqsat.lang.ops.builders import iota, reduce_axes, reshape, splat, view
+from tcp_eqsat.lang.ops.quantization import view_as_quantized, view_as_storage
 from tcp_eqsat.lang.program import Node
+from tcp_eqsat.lang.quantized import QuantizedDType
 from tcp_eqsat.lang.scalar import scalar_op_named
 from tcp_eqsat.lang.types import BOOL, U8, DType, Shape
 
@@ -19,6 +21,10 @@ from tcp_eqsat.lang.types import BOOL, U8, DType, Shape
 def _bitcast_convert(site: Site) -> Node:
     (x,) = site.tensors(1)
     dtype = site.stated()[0]
+    if isinstance(x.dtype, QuantizedDType):
+        x = view_as_storage(x)
+    if isinstance(dtype, QuantizedDType):
+        return view_as_quantized(bitcast(x, dtype.storage), dtype)
     if x.dtype == dtype:
         return x
     if x.dtype == BOOL:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcp_eqsat.errors import ShapeMismatch, TypeMismatch, VerificationError
+from tcp_eqsat.frontends.mlir.hlo_reduction import learn_equal_shapes
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.lang.dims import Size, less_equal
 from tcp_eqsat.lang.ops.attributes import WindowAxes
@@ -37,15 +38,28 @@ _SCATTER_NAMES = (
     "scatter_dims_to_operand_dims")
 
 
+def _learn_batches(site: Site, axes: WindowAxes, indices: int) -> None:
+    """Learns that batch axes of the first operand and of the indices have equal sizes."""
+    x, given = site.tensor(0), site.tensor(indices)
+    for axis, along in zip(axes.batch_axes, axes.index_batch_axes, strict=False):
+        if 0 <= axis < len(x.shape) and 0 <= along < len(given.shape):
+            site.assume_equal(x.shape[axis], given.shape[along])
+
+
 def _gather(site: Site) -> Node:
-    x, indices = site.tensors(2)
-    return gather(x, indices, _axes(site, "dimension_numbers", _GATHER_NAMES, True), site.integers("slice_sizes"))
+    site.require_operands(2)
+    return _gathered(site, site.integers("slice_sizes"))
 
 
 def _dynamic_gather(site: Site) -> Node:
     site.require_operands(3)
+    return _gathered(site, site.known(2))
+
+
+def _gathered(site: Site, sizes: tuple[Size, ...]) -> Node:
     axes = _axes(site, "dimension_numbers", _GATHER_NAMES, True)
-    return gather(site.tensor(0), site.tensor(1), axes, site.known(2))
+    _learn_batches(site, axes, 1)
+    return gather(site.tensor(0), site.tensor(1), axes, sizes)
 
 
 def _scatter(site: Site) -> tuple[Node, ...]:
@@ -54,9 +68,13 @@ def _scatter(site: Site) -> tuple[Node, ...]:
     if rest or count < 1:
         raise TypeMismatch(
             f"{site.name} requires an update for each input, and indices, got {len(operands)} operands")
+    axes = _axes(site, "scatter_dimension_numbers", _SCATTER_NAMES, False)
+    learn_equal_shapes(site, range(count))
+    learn_equal_shapes(site, range(count + 1, len(operands)))
+    _learn_batches(site, axes, count)
+    operands = site.tensors()
     inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     functions = site.scalar_functions(0, [x.dtype for x in (*inputs, *updates)])
-    axes = _axes(site, "scatter_dimension_numbers", _SCATTER_NAMES, False)
     return scatter(inputs, indices, updates, axes, functions)
 
 
@@ -87,9 +105,7 @@ def _sort(site: Site) -> tuple[Node, ...]:
     axis += rank if axis < 0 else 0
     if not 0 <= axis < max(rank, 1):
         raise TypeMismatch(f"{site.name} requires an axis of {operands[0].type}, got {axis}")
-    for x in operands[1:]:
-        for left, right in zip(operands[0].shape, x.shape, strict=False):
-            site.assume_equal(left, right)
+    learn_equal_shapes(site, range(count))
     dtypes = [x.dtype for x in operands]
     order = [n + side * count for n in range(count) for side in (0, 1)]
     functions = site.scalar_functions(0, [*dtypes, *dtypes], order)

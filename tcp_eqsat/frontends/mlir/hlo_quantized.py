@@ -19,7 +19,7 @@ MOVING = frozenset({
     "bitcast_convert", "broadcast", "broadcast_in_dim", "call", "case", "composite", "concat",
     "concatenate", "constant", "copy", "custom_call", "custom_op", "dynamic_broadcast_in_dim", "dynamic_gather",
     "dynamic_reshape", "dynamic_slice", "dynamic_update_slice", "gather", "gather_nd", "get_dimension_size", "group",
-    "if", "isolated_group", "optimization_barrier", "real_dynamic_slice", "reshape", "reverse", "select", "slice",
+    "if", "isolated_group", "optimization_barrier", "real_dynamic_slice", "reshape", "reverse", "slice",
     "transpose", "tuple", "get_tuple_element", "uniform_dequantize", "uniform_quantize", "while",
 })
 """By short names."""

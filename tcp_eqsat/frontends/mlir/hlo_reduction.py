@@ -125,6 +125,7 @@ def _extents_of_letters(site: Site, operands: Sequence[tuple[str, Node]]) -> dic
 
 def combined(site: Site, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[ScalarFunction, ...]]:
     """The operands and start values of a reduction, in the dtypes that its region combines, and what that does."""
+    learn_equal_shapes(site, range(count))
     operands = site.tensors(2 * count)
     inputs, starts = operands[:count], operands[count:]
     for x, start in zip(inputs, starts, strict=True):
@@ -139,6 +140,14 @@ def combined(site: Site, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]
             f"{site.name} requires a region with results {', '.join(map(str, dtypes))}, as its start values, "
             f"got {', '.join(str(f.dtype) for f in functions)}")
     return tuple(convert(x, dtype) for x, dtype in zip(inputs, dtypes, strict=True)), starts, functions
+
+
+def learn_equal_shapes(site: Site, positions: Sequence[int]) -> None:
+    """Learns that operands have one shape."""
+    for position in positions[1:]:
+        pairs = zip(site.tensor(positions[0]).shape, site.tensor(position).shape, strict=False)
+        for left, right in pairs:
+            site.assume_equal(left, right)
 
 
 def _count(site: Site) -> int:
@@ -156,9 +165,6 @@ def _reduce(site: Site) -> tuple[Node, ...]:
     rank = len(inputs[0].shape)
     if len(set(axes)) != len(axes) or not all(0 <= axis < rank for axis in axes):
         raise TypeMismatch(f"{site.name} requires distinct axes of {inputs[0].type}, got {list(axes)}")
-    for x in inputs[1:]:
-        for left, right in zip(inputs[0].shape, x.shape, strict=False):
-            site.assume_equal(left, right)
     return reduce_by(inputs, starts, functions, axes)
 
 

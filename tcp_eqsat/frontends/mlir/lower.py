@@ -38,6 +38,7 @@ from tcp_eqsat.frontends.mlir.tree import (
     Dense,
     ElementType,
     FunctionType,
+    OpaqueType,
     Symbol,
     SyntaxOp,
     SyntaxType,
@@ -253,7 +254,7 @@ def check_results(
             place(end, scope.source),
         )
     for reference, content, type_ in zip(end.operands, returned, stated, strict=True):
-        if isinstance(content, Extents) and not isinstance(type_, ElementType) and not content.shape:
+        if isinstance(content, Extents) and isinstance(type_, OpaqueType):
             raise TypeMismatch("a function's result must be a tensor, got a shape", scope.location_of(reference))
         check_stated(scope, reference, content, type_, "the function")
 

@@ -31,7 +31,7 @@ from tcp_eqsat.lang.quantized import QuantizedDType, quantized
 from tcp_eqsat.lang.types import DType, TensorType
 
 MOST_LEVELS = 48
-_MOST_OPERATIONS = 250_000
+_MOST_OPERATIONS = 100_000
 class SeveralProcesses(TcpError):
     """An operation that means something between several processes only."""
 
@@ -217,6 +217,8 @@ class Context:
     """Values that the text gives names for others to ask for."""
     called: set[int] = field(default_factory=set)
     """Offsets of the functions that were called."""
+    results: dict[tuple[object, ...], tuple[Content, ...]] = field(default_factory=dict)
+    """What calls gave, by callee, arguments and what was known of the sizes."""
     operations: int = 0
     has_sizes_as_values: bool = False
     """Whether any value so far is known as sizes."""

@@ -32,10 +32,11 @@ from tcp_eqsat.frontends.mlir.tree import (
     SyntaxType,
     TensorText,
 )
-from tcp_eqsat.lang.dims import Size
+from tcp_eqsat.lang.dims import Size, bounds
 from tcp_eqsat.lang.ops.builders import concatenate, constant, map_scalar, reshape, size_value
+from tcp_eqsat.lang.polynomial import size_of_terms
 from tcp_eqsat.lang.program import Node
-from tcp_eqsat.lang.scalar import ScalarFunction
+from tcp_eqsat.lang.scalar import ScalarFunction, scalar_op_named
 from tcp_eqsat.lang.scalars.conversion import conversion
 from tcp_eqsat.lang.types import DType, TensorType
 
@@ -98,7 +99,7 @@ class Site:
         numbers = [size for size in content.sizes if isinstance(size, int)]
         if len(numbers) == len(content.sizes):
             return constant(np.array(numbers, np.int64).astype(dtype.numpy).reshape(content.shape))
-        values = [map_scalar(conversion(dtype), size_value(size)) for size in content.sizes]
+        values = [map_scalar(conversion(dtype), _value_of(size)) for size in content.sizes]
         if not content.shape:
             return values[0]
         return concatenate(tuple(reshape(value, (1,)) for value in values), 0)
@@ -264,6 +265,16 @@ class Site:
     def result_type(self) -> TensorType:
         """The stated type of the result, each `?` an unknown."""
         return TensorType(self.stated()[0], self.result_shape())
+
+
+def _value_of(size: Size) -> Node:
+    """A size, or a difference of sizes that may be negative, as an i64."""
+    if isinstance(size, int) or bounds(size)[0] >= 0:
+        return size_value(size)
+    terms = size.polynomial.items()
+    added = size_of_terms({monomial: each for monomial, each in terms if each > 0})
+    taken = size_of_terms({monomial: -each for monomial, each in terms if each < 0})
+    return map_scalar(scalar_op_named("subtract"), size_value(added), size_value(taken))
 
 
 def counted(found: int, noun: str) -> str:

@@ -9,6 +9,7 @@ back.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -107,6 +108,14 @@ class Sizes:
             lower, upper = max(found.lower, least), min(found.upper, most)
             if size is symbol_dim(found) and lower <= upper and (lower, upper) != (found.lower, found.upper):
                 self.assume_equal(size, symbol(found.name, lower, upper, found.divisor))
+
+    def assume_multiple(self, size: Size, divisor: int) -> None:
+        """Learns that an unknown is a multiple of a positive number; what is no unknown is left."""
+        size = self.resolve(size)
+        for found in symbols_of(size):
+            common = math.lcm(found.divisor, divisor)
+            if size is symbol_dim(found) and common != found.divisor and common <= found.upper:
+                self.assume_equal(size, symbol(found.name, found.lower, found.upper, common))
 
     def answers(self) -> Answers:
         """What is known now, the symbols that remain named in order of appearance."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -395,11 +395,15 @@ def _scan(body: Body, node: Node, operands: list[Operand]) -> tuple[Operand, ...
 
 
 def _zeros(body: Body, type_: TensorType) -> Operand:
-    zero = body.constant(np.zeros((), type_.dtype.numpy))
+    return _spread(body, body.constant(np.zeros((), type_.dtype.numpy)), type_)
+
+
+def _spread(body: Body, x: Operand, type_: TensorType) -> Operand:
+    """A value of rank 0 everywhere."""
     none = f"broadcast_dimensions = {integers(())}"
     if is_known(type_.shape):
-        return body.op("stablehlo.broadcast_in_dim", (zero,), type_text(type_), none)
-    return body.op("stablehlo.dynamic_broadcast_in_dim", (zero, body.shape(type_.shape)), type_text(type_), none)
+        return body.op("stablehlo.broadcast_in_dim", (x,), type_text(type_), none)
+    return body.op("stablehlo.dynamic_broadcast_in_dim", (x, body.shape(type_.shape)), type_text(type_), none)
 
 
 def _reshaped(body: Body, x: Operand, type_: TensorType) -> Operand:
@@ -425,13 +429,33 @@ def _put(body: Body, x: Operand, part: Operand, type_: TensorType, at: Operand, 
 # Decompositions
 
 
-def _triangular_solve(body: Body, node: Node, operands: list[Operand]) -> Operand:
+def _whole(form: Callable[[Body, Node, list[Operand], TensorType], Operand]) -> Form:
+    """A form of complex numbers that stand as they are, or as their real and imaginary parts side by side."""
+
+    def apply(body: Body, node: Node, operands: list[Operand]) -> Operand | tuple[Operand, ...]:
+        if isinstance(node.type, TensorType):
+            return form(body, node, operands, node.type)
+        part = node.type.items[0]
+        wholes = [
+            body.op("stablehlo.complex", (real, imag), type_text(TensorType(x.dtype.of_parts, x.shape)))
+            for real, imag, x in zip(operands[::2], operands[1::2], node.operands[::2], strict=True)]
+        found = form(body, node, wholes, TensorType(part.dtype.of_parts, part.shape))
+        return tuple(body.op(f"stablehlo.{name}", (found,), type_text(part)) for name in ("real", "imag"))
+
+    return apply
+
+
+def _cholesky(body: Body, node: Node, operands: list[Operand], result: TensorType) -> Operand:
+    return body.op("stablehlo.cholesky", operands, type_text(result), f"lower = {_flag(node.attributes.lower)}")
+
+
+def _triangular_solve(body: Body, node: Node, operands: list[Operand], result: TensorType) -> Operand:
     a = node.attributes
     if a.conjugated and not a.transposed:
         raise UnknownName("StableHLO has no triangular_solve of a conjugate that is not transposed")
     word = "ADJOINT" if a.conjugated else "TRANSPOSE" if a.transposed else "NO_TRANSPOSE"
     return body.op(
-        "stablehlo.triangular_solve", operands, _result(node), f"left_side = {_flag(a.left)}",
+        "stablehlo.triangular_solve", operands, type_text(result), f"left_side = {_flag(a.left)}",
         f"lower = {_flag(a.lower)}", f"transpose_a = #stablehlo<transpose {word}>",
         f"unit_diagonal = {_flag(a.unit_diagonal)}")
 
@@ -440,22 +464,19 @@ def _flag(value: bool) -> str:
     return str(value).lower()
 
 
-def _fft(body: Body, node: Node, operands: list[Operand]) -> Operand:
+def _fft(body: Body, node: Node, operands: list[Operand], result: TensorType) -> Operand:
     """Nothing is divided here; there the inverse is."""
-    size = node.shape[-1]
+    size = result.shape[-1]
     if not isinstance(size, int):
         raise UnknownName("StableHLO has no fft of a length that is not a number")
     kind = "IFFT" if node.attributes.inverse else "FFT"
     found = body.op(
-        "stablehlo.fft", operands, _result(node), f"fft_type = #stablehlo<fft_type {kind}>",
+        "stablehlo.fft", operands, type_text(result), f"fft_type = #stablehlo<fft_type {kind}>",
         f"fft_length = {integers((size,))}")
     if kind == "FFT":
         return found
-    factor = body.constant(np.array(size, node.dtype.numpy))
-    none = f"broadcast_dimensions = {integers(())}"
-    spread = body.op("stablehlo.broadcast_in_dim", (factor,), _result(node), none) if is_known(node.shape) else (
-        body.op("stablehlo.dynamic_broadcast_in_dim", (factor, body.shape(node.shape)), _result(node), none))
-    return body.op("stablehlo.multiply", (found, spread), _result(node))
+    factor = _spread(body, body.constant(np.array(size, result.dtype.numpy)), result)
+    return body.op("stablehlo.multiply", (found, factor), type_text(result))
 
 
 def _plain(name: str, *attributes: str) -> Form:
@@ -465,8 +486,7 @@ def _plain(name: str, *attributes: str) -> Form:
 
 FORMS: Mapping[str, Form] = {
     "case": _branches("stablehlo.case"),
-    "cholesky": lambda body, node, operands: body.op(
-        "stablehlo.cholesky", operands, _result(node), f"lower = {_flag(node.attributes.lower)}"),
+    "cholesky": _whole(_cholesky),
     "concatenate": _concatenate,
     "constant": _constant,
     "contract": _contract,
@@ -474,7 +494,7 @@ FORMS: Mapping[str, Form] = {
     "dequantize": _plain("stablehlo.uniform_dequantize"),
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _plain("stablehlo.dynamic_update_slice"),
-    "fft": _fft,
+    "fft": _whole(_fft),
     "gather": _gather,
     "if": _branches("stablehlo.if"),
     "iota": _iota,
@@ -491,7 +511,7 @@ FORMS: Mapping[str, Form] = {
     "size": _size,
     "slice": _slice,
     "sort": _sort,
-    "triangular_solve": _triangular_solve,
+    "triangular_solve": _whole(_triangular_solve),
     "view": _view,
     "view_as_complex": _view_as_complex,
     "view_as_quantized": _plain("stablehlo.bitcast_convert"),

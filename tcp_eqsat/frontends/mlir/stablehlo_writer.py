@@ -221,29 +221,46 @@ class Body:
 
     def bind_symbols(self, function: Function) -> None:
         """Computes every symbol from a parameter's shape. Raises ShapeMismatch where none tells it."""
+        places = [(x, axis, size) for x in function.parameters for axis, size in enumerate(x.shape)
+                  if isinstance(size, Dim)]
+        told: set[tuple[Node, int]] = set()
         for each in function.symbols:
-            found = next(
-                (x for x in self._solutions(function, each) if x is not None), None)
+            found = _linear_place(places, each)
             if found is None:
                 raise ShapeMismatch(
                     f"StableHLO of {function.name} requires {each.name} as a size of a parameter, or one that is "
                     "linear in it")
-            self.sizes[each] = found
+            x, axis, offset, factor = found
+            extent = self._extent(x, axis)
+            moved = self._combined("subtract", extent, self._number(offset)) if offset else extent
+            self.sizes[each] = self._combined("divide", moved, self._number(factor)) if factor != 1 else moved
+            if not offset and factor == 1:
+                told.add((x, axis))
+        self._assert(function, [place for place in places if place[:2] not in told])
 
-    def _solutions(self, function: Function, each: Symbol) -> Iterator[Operand | None]:
-        places = [(size, axis, x) for x in function.parameters for axis, size in enumerate(x.shape)
-                  if isinstance(size, Dim) and symbols_of(size) == (each,)]
-        for size, axis, x in sorted(places, key=lambda place: len(str(place[0]))):
-            zero, one = size.substitute({each.name: 0}), size.substitute({each.name: 1})
-            if not isinstance(zero, int) or not isinstance(one, int) or one == zero:
-                continue
-            two = size.substitute({each.name: 2})
-            if two != 2 * one - zero:
-                continue
-            extent = self.op(
-                "stablehlo.get_dimension_size", self.values[x], _SCALAR, f"dimension = {axis} : i64")
-            moved = self._combined("subtract", extent, self._number(zero)) if zero else extent
-            yield self._combined("divide", moved, self._number(one - zero)) if one - zero != 1 else moved
+    def _assert(self, function: Function, places: Sequence[tuple[Node, int, Dim]]) -> None:
+        """States ranges, divisors and equal sizes, which types don't, as JAX's exports do."""
+        for each in function.symbols:
+            if each.lower > 0:
+                self._claim("GE", self.sizes[each], self._number(each.lower))
+            if each.divisor > 1:
+                rest = self._combined("remainder", self.sizes[each], self._number(each.divisor))
+                self._claim("EQ", rest, self._number(0))
+        for x, axis, size in places:
+            self._claim("EQ", self._extent(x, axis), self.size(size))
+        for guard in function.guards:
+            self._claim("EQ", self.size(guard.left), self.size(guard.right))
+
+    def _claim(self, direction: str, x: Operand, y: Operand) -> None:
+        holds = self.op(
+            "stablehlo.compare", (x, y), "tensor<i1>",
+            f"comparison_direction = #stablehlo<comparison_direction {direction}>")
+        self.op_with_regions(
+            "stablehlo.custom_call", (holds,), (), (), 'call_target_name = "shape_assertion"',
+            'error_message = "sizes are outside of what the program is for"', "has_side_effect = true")
+
+    def _extent(self, x: Node, axis: int) -> Operand:
+        return self.op("stablehlo.get_dimension_size", self.values[x], _SCALAR, f"dimension = {axis} : i64")
 
     def _number(self, value: int) -> Operand:
         return self.constant(np.array(value, np.int32))
@@ -297,6 +314,19 @@ class Body:
 
 
 _SCALAR = "tensor<i32>"
+
+
+def _linear_place(
+    places: Sequence[tuple[Node, int, Dim]], each: Symbol
+) -> tuple[Node, int, int, int] | None:
+    """A parameter, an axis, offset and factor, where the axis has size factor * symbol + offset; simple ones first."""
+    for x, axis, size in sorted(places, key=lambda place: len(str(place[2]))):
+        if symbols_of(size) != (each,):
+            continue
+        zero, one, two = (size.substitute({each.name: n}) for n in (0, 1, 2))
+        if isinstance(zero, int) and isinstance(one, int) and one > zero and two == 2 * one - zero:
+            return x, axis, zero, one - zero
+    return None
 
 
 def result_types(node: Node) -> tuple[TensorType, ...]:

@@ -13,7 +13,18 @@ from tcp_eqsat.frontends.mlir.known import known_integers
 from tcp_eqsat.frontends.mlir.scope import Claim, Content, Extents
 from tcp_eqsat.frontends.mlir.site import Site
 from tcp_eqsat.frontends.mlir.tree import ElementType, TensorText
-from tcp_eqsat.lang.dims import Size, equal, floor_divide, less_equal, maximum, minimum
+from tcp_eqsat.lang.dims import (
+    Dim,
+    Floor,
+    Size,
+    equal,
+    floor_divide,
+    less_equal,
+    maximum,
+    minimum,
+    symbol_dim,
+    symbols_of,
+)
 from tcp_eqsat.lang.program import Node
 
 Symbolic = Callable[[Site], "Content | None"]
@@ -129,12 +140,27 @@ def assume(site: Site, claim: Claim) -> None:
     """Learns what a claim says where sizes can state it; the rest is left to whoever runs the program."""
     left, right, direction = claim.left, claim.right, claim.direction
     if direction == "EQ":
-        site.assume_equal(left, right)
+        if right != 0 or not _learn_divisor(site, left):
+            site.assume_equal(left, right)
         return
     if isinstance(left, int):
         left, right, direction = right, left, _MIRRORED.get(direction, direction)
     if isinstance(right, int) and direction in ("GE", "GT"):
         site.scope.sizes.assume_at_least(left, right + (direction == "GT"))
+
+
+def _learn_divisor(site: Site, remainder: Size) -> bool:
+    """Learns that an unknown is a multiple of what leaves no remainder; whether the size is a remainder."""
+    left = site.scope.sizes.resolve(remainder)
+    for found in symbols_of(left):
+        size = symbol_dim(found)
+        for _, monomial in left.terms if isinstance(left, Dim) else ():
+            for atom, _ in monomial:
+                divisor = atom.divisor if isinstance(atom, Floor) and atom.dividend == size else None
+                if isinstance(divisor, int) and left == size - floor_divide(size, divisor) * divisor:
+                    site.scope.sizes.assume_multiple(size, divisor)
+                    return True
+    return False
 
 
 def is_false(claim: Claim) -> bool:

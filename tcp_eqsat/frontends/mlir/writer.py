@@ -257,6 +257,8 @@ def _concatenate(writer: _FunctionWriter, node: Node, operands: list[str]) -> st
 def _map(writer: _FunctionWriter, node: Node, operands: list[str]) -> str:
     op = node.attributes.function.single_op
     assert op is not None, "the function is decomposed"
+    if op.name in _BINARY and node.operands[0].dtype != node.dtype:
+        return writer.generic(_BINARY[op.name], node, operands)
     if op.name in _BINARY:
         return f"xla_hlo.{_BINARY[op.name]} {', '.join(operands)} : {type_text(node.tensor_type)}"
     if op.name in _DIRECTIONS:

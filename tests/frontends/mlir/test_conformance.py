@@ -1,5 +1,7 @@
 """The runner of programs that test themselves: what is a test, what a verdict says, how the command ends."""
 
+# ruff: noqa: E501 (lines are programs)
+
 from __future__ import annotations
 
 import json

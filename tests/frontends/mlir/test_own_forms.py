@@ -1,5 +1,7 @@
 """Operations in their own forms are the same as in generic form: both give the same program."""
 
+# ruff: noqa: E501 (lines are programs)
+
 from __future__ import annotations
 
 import numpy as np

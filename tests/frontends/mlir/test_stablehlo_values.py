@@ -1,5 +1,7 @@
 """What operations of StableHLO and CHLO mean: programs that state what they expect of their own values."""
 
+# ruff: noqa: E501 (lines are programs)
+
 from __future__ import annotations
 
 import pytest
@@ -75,19 +77,19 @@ PROGRAMS = {
   %r = "stablehlo.reduce_window"(%x, %c) <{{window_dimensions = array<i64: 2>, window_dilations = array<i64: 2>,
     padding = dense<[[1, 0]]> : tensor<1x2xi64>}}> {ADD} : (tensor<4xi64>, tensor<i64>) -> tensor<3xi64>
   check.expect_eq_const %r, dense<[2, 4, 6]> : tensor<3xi64>""",
-    "select_and_scatter": f"""
+    "select_and_scatter": """
   %x = stablehlo.constant dense<[1, 5, 2, 4]> : tensor<4xi64>
   %s = stablehlo.constant dense<[10, 20]> : tensor<2xi64>
   %c = stablehlo.constant dense<0> : tensor<i64>
-  %r = "stablehlo.select_and_scatter"(%x, %s, %c) <{{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}}> ({{
+  %r = "stablehlo.select_and_scatter"(%x, %s, %c) <{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}> ({
     ^bb0(%a: tensor<i64>, %b: tensor<i64>):
       %p = stablehlo.compare GE, %a, %b : (tensor<i64>, tensor<i64>) -> tensor<i1>
       stablehlo.return %p : tensor<i1>
-  }}, {{
+  }, {
     ^bb0(%a: tensor<i64>, %b: tensor<i64>):
       %t = stablehlo.add %a, %b : tensor<i64>
       stablehlo.return %t : tensor<i64>
-  }}) : (tensor<4xi64>, tensor<2xi64>, tensor<i64>) -> tensor<4xi64>
+  }) : (tensor<4xi64>, tensor<2xi64>, tensor<i64>) -> tensor<4xi64>
   check.expect_eq_const %r, dense<[0, 10, 0, 20]> : tensor<4xi64>""",
     "convolution": """
   %x = stablehlo.constant dense<[[[1.0], [2.0], [3.0]]]> : tensor<1x3x1xf32>
@@ -285,7 +287,7 @@ def test_a_failure_names_place_and_values():
     ("expect_close %x, %y {max_ulp_difference = 1 : i64}", False),
 ])
 def test_tolerances(relation, passes):
-    values = "[1.0, 0x3F800002]" if "close" in relation or "eq %" in relation and "almost" not in relation else "[1.0, 1.25]"
+    values = "[1.0, 0x3F800002]" if "close" in relation or ("eq %" in relation and "almost" not in relation) else "[1.0, 1.25]"
     types = "tensor<2xf32>, tensor<2xf32>" if "close" in relation else "tensor<2xf32>"
     message = outcome(f"""
   %x = stablehlo.constant dense<{values}> : tensor<2xf32>

@@ -1,5 +1,7 @@
 """The TCP dialect: what its operations give, and what they refuse in the dialect's own words."""
 
+# ruff: noqa: E501 (lines are programs)
+
 from __future__ import annotations
 
 import numpy as np
