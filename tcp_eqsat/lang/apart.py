@@ -25,7 +25,7 @@ from tcp_eqsat.lang.ops.structure import inline
 from tcp_eqsat.lang.program import Function, Node, Region, walk
 from tcp_eqsat.lang.quantized import QuantizedDType
 from tcp_eqsat.lang.scalar import scalar_op_named
-from tcp_eqsat.lang.types import F32, I32, I64, DType, Kind, TensorType, TupleType, Type
+from tcp_eqsat.lang.types import I32, I64, DType, Kind, TensorType, TupleType, Type
 
 Value = tuple[Node, ...]  # a plain value, or real part and imaginary part
 
@@ -185,15 +185,12 @@ def _reduce(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _contract(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
-    """Four contractions, of c64 in f64: parts often cancel where the numbers do not."""
-    part = node.dtype.part
-    (a, b), (c, d) = (tuple(_map_named("astype_f64", x) if part == F32 else x for x in parts) for parts in operands)
+    (a, b), (c, d) = operands
+
     def product(x: Node, y: Node) -> Node:
         return Node.make(node.op, (x, y), node.attributes)
 
-    real = _map_named("subtract", product(a, c), product(b, d))
-    imag = _map_named("add", product(a, d), product(b, c))
-    return (tuple(_map_named("astype_f32", x) if part == F32 else x for x in (real, imag)),)
+    return ((_map_named("subtract", product(a, c), product(b, d)), _map_named("add", product(a, d), product(b, c))),)
 
 
 def _view_as_real(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tcp_eqsat.lang.dims import product
 from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.op import define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import ContractAttributes
@@ -47,6 +48,10 @@ def _reference(attributes: ContractAttributes, result: TensorType, x: np.ndarray
     return convert_array(gather_labels(0 + total, present, numbers(result.shape)), result.dtype)
 
 
+_SHORT = 4
+"""Sums of so few products round each product, as their definition elsewhere does: what cancels then agrees with it."""
+
+
 def _pointful(attributes: ContractAttributes, operands: tuple[TensorType, ...], result: TensorType) -> Expr:
     x: Expr = Operand(0, label_indices(attributes.lhs), result.dtype)
     y: Expr = Operand(1, label_indices(attributes.rhs), result.dtype)
@@ -55,7 +60,8 @@ def _pointful(attributes: ContractAttributes, operands: tuple[TensorType, ...], 
         return apply_op("multiply", x, y)
     if result.dtype.is_narrow_float:
         x, y = converted(x, F32), converted(y, F32)
-    total = Fold(scalar_op_named("add"), extents, attributes.rank, apply_op("multiply", x, y), contraction=True)
+    short = all(isinstance(n, int) for n in extents) and product(extents) <= _SHORT
+    total = Fold(scalar_op_named("add"), extents, attributes.rank, apply_op("multiply", x, y), contraction=not short)
     return converted(total, result.dtype)
 
 
