@@ -552,7 +552,7 @@ def test_compile_gives_an_artifact() -> None:
     assert [b.role for b in again.buffers.values()].count(Role.CONSTANT) == 1
     x = np.arange(8, dtype=np.float32).reshape(2, 4) / 10
     (found,) = run_artifact(again, [x], {"b": 2})
-    np.testing.assert_allclose(found, np.tanh(x @ w), rtol=1e-5)
+    np.testing.assert_allclose(found, np.tanh(x @ w), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["mlp_tanh", "mlp_full", "softmax", "layer_norm"])
