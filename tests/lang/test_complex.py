@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tcp_eqsat.errors import TypeMismatch
-from tcp_eqsat.lang.complex_functions import function_parts
 from tcp_eqsat.lang.apart import take_apart
+from tcp_eqsat.lang.complex_functions import function_parts
 from tcp_eqsat.lang.dims import symbol
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.complex_views import view_as_complex, view_as_real
