@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from control_programs import PROGRAMS, Control
 from hypothesis import given, reject, settings
-from lang.test_control import at_all_sizes, in_floats
+from lang.test_control_flow import at_all_sizes, in_floats
 from lang.test_grad import in_double
 from programs import SAMPLERS, programs, random_array, signatures, single_operation
 
