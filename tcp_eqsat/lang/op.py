@@ -72,7 +72,7 @@ Pointful = (
 class Op:
     """One tensor operation. Equality is identity.
 
-    arity       number of operands, or None for any number
+    operands    their names; one that ends in * stands for any number
     attributes  the frozen dataclass of its attributes, or None
     infer       (operand types, attributes) -> result type; raises TypeMismatch or ShapeMismatch
     reference   (attributes, result type, *arrays) -> array (a tuple of arrays where the result type is a TupleType);
@@ -89,7 +89,7 @@ class Op:
     """
 
     name: str
-    arity: int | None
+    operands: tuple[str, ...]
     attributes: type | None
     infer: Callable[[tuple[Type, ...], Any], Type] = field(repr=False)
     reference: Callable[..., Any] | _Expanded = field(repr=False)
@@ -103,6 +103,11 @@ class Op:
     def __post_init__(self) -> None:
         if (self.procedure is None) is (self.pointful is PROCEDURAL):
             raise ValueError(f"operation {self.name} requires a procedure where its pointful form is PROCEDURAL, only")
+
+    @functools.cached_property
+    def arity(self) -> int | None:
+        """The number of operands, or None for any number."""
+        return None if any(name.endswith("*") for name in self.operands) else len(self.operands)
 
     def _check_quantized(self, operand: TensorType) -> None:
         """Raises TypeMismatch where the operation would compute with a quantised tensor, or move axes with scales."""
@@ -149,13 +154,13 @@ MOVEMENT = frozenset((
 """Operations that only move elements: of complex tensors they move both parts, of quantised ones the integers."""
 
 
-def define_op(name: str, **definition: Any) -> Op:
-    """Define an operation and enter it in the table."""
+def define_op(name: str, operands: str, **definition: Any) -> Op:
+    """Define an operation of operands called as in `operands`, "x y", and enter it in the table."""
     if name in OPS:
         raise ValueError(f"operation {name} is defined twice")
     if not definition["doc"].strip():
         raise ValueError(f"operation {name} has no documentation")
-    op = Op(name, **definition)
+    op = Op(name, tuple(operands.split()), **definition)
     OPS[name] = op
     return op
 

@@ -140,7 +140,7 @@ def test_an_operation_without_columns_is_opaque():
         payload: object
 
     reverse = define_op(
-        "reverse_for_test", arity=None, attributes=Anything, infer=lambda types, attributes: types[0],
+        "reverse_for_test", operands="x y", attributes=Anything, infer=lambda types, attributes: types[0],
         reference=lambda attributes, result, x, y: x[::-1] + y, pointful=lambda *a: None,
         derivative=NOT_DIFFERENTIABLE, doc="Reverse of one, plus another.")
     try:

@@ -593,11 +593,11 @@ def test_tables():
     with pytest.raises(UnknownName, match="unknown operation 'conv'"):
         op_named("conv")
     with pytest.raises(ValueError, match="map is defined twice"):
-        define_op("map", doc="Again.")
+        define_op("map", "x*", doc="Again.")
     with pytest.raises(ValueError, match="no documentation"):
-        define_op("brand_new", doc="")
+        define_op("brand_new", "x", doc="")
     with pytest.raises(TypeError):
-        define_op("brand_new", doc="Lacks everything else.")
+        define_op("brand_new", "x", doc="Lacks everything else.")
     assert "brand_new" not in OPS
 
 

@@ -280,13 +280,13 @@ def _is_first(x: Node, a: CumulativeAttributes) -> Node:
 
 
 cumulative_op = define_op(
-    "cumulative", arity=None, attributes=CumulativeAttributes, infer=_infer_cumulative,
+    "cumulative", operands="x*", attributes=CumulativeAttributes, infer=_infer_cumulative,
     reference=_cumulative_reference, pointful=PROCEDURAL, procedure=_cumulative_procedure,
     derivative=_cumulative_derivative,
     doc="Everything so far along an axis, combined by scalar functions from the first element on (from the last with "
         "`reverse`): the first value is the first element, every next one the functions of the value before and the "
         "next element. Functions of nothing but additions, subtractions and products in 16 bits are carried in f32, "
-        "and rounded where they are stored.",
+        "and rounded where they are stored. Nothing comes of an axis of size 0.",
 )
 
 # General reductions
@@ -394,8 +394,9 @@ def _reduce_derivative(node: Node, g: Any) -> tuple[Node | None, ...]:
 
 
 reduce_general_op = define_op(
-    "reduce_general", arity=None, attributes=ReduceGeneralAttributes, infer=_infer_reduce, reference=_reduce_reference,
-    pointful=PROCEDURAL, procedure=_reduce_procedure, derivative=_reduce_derivative,
+    "reduce_general", operands="x* initial*", attributes=ReduceGeneralAttributes, infer=_infer_reduce,
+    reference=_reduce_reference, pointful=PROCEDURAL, procedure=_reduce_procedure, derivative=_reduce_derivative,
     doc="Elements combined over axes by scalar functions, from initial values on, in row-major order. Operands are the "
-        "k inputs, then their initial values of rank 0. Sums and products are carried as in `cumulative`.",
+        "k inputs, then their initial values of rank 0, which are the results where there are no elements. Sums and "
+        "products in 16 bits are carried as in `cumulative`.",
 )

@@ -22,28 +22,37 @@ class ParameterAttributes:
 
 @dataclass(frozen=True, slots=True)
 class ConstantAttributes:
+    """The value: dtype, shape and bits."""
+
     data: TensorData
 
 
 @dataclass(frozen=True, slots=True)
 class IotaAttributes:
+    """The `type` of the result, of any dtype but bool, and the `axis` whose index it holds."""
+
     type: TensorType
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
 class SizeAttributes:
+    """The size, an expression over the symbols of the program."""
+
     size: Size
 
 
 @dataclass(frozen=True, slots=True)
 class MapAttributes:
+    """`function` has a parameter for each operand, of its dtype; its dtype is the result's."""
+
     function: ScalarFunction
 
 
 @dataclass(frozen=True, slots=True)
 class ReduceAttributes:
-    """Labels 0..rank-1 are the axes of the result, labels from rank on are reduced; `extents` of all labels.
+    """`operation` is associative and has a start value. Labels 0..rank-1 are the axes of the result, labels from rank
+    on are reduced; `extents` of all labels.
 
     labels[a] is the label that operand axis a runs along, or -1: index 0 of an axis of size 1.
     """
@@ -77,6 +86,8 @@ class ViewAttributes:
 
 @dataclass(frozen=True, slots=True)
 class ReshapeAttributes:
+    """The shape of the result."""
+
     shape: Shape
 
 
@@ -91,6 +102,8 @@ class SliceAttributes:
 
 @dataclass(frozen=True, slots=True)
 class ConcatenateAttributes:
+    """The axis along which operands follow each other."""
+
     axis: int
 
 
@@ -159,6 +172,8 @@ class ScatterAttributes(WindowAxes):
 
 @dataclass(frozen=True, slots=True)
 class DynamicSliceAttributes:
+    """`sizes` of the window along each axis."""
+
     sizes: Shape
 
 
@@ -202,6 +217,8 @@ class SearchSortedAttributes:
 
 @dataclass(frozen=True, slots=True)
 class ReverseAttributes:
+    """Different axes, in ascending order."""
+
     axes: tuple[int, ...]
 
 
@@ -220,7 +237,6 @@ class OverlapAddAttributes(WindowsAttributes):
     """`extents` of the axes that the windows were taken along."""
 
     extents: Shape
-
 
 
 # Linear algebra
@@ -309,4 +325,7 @@ class ScanAttributes:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationAttributes:
+    """The quantised dtype: storage, expressed dtype, scales and zero points, one of all or one for each index along an
+    axis, and the range of what is stored."""
+
     dtype: QuantizedDType

@@ -43,13 +43,13 @@ def _read_as(x: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarr
 
 
 view_as_real_op = define_op(
-    "view_as_real", arity=1, attributes=None, infer=_infer_real, pointful=TAKEN_APART,
+    "view_as_real", operands="x", attributes=None, infer=_infer_real, pointful=TAKEN_APART,
     reference=lambda attributes, result, x: _read_as(x, result.dtype.numpy, result.shape),
     derivative=lambda node, g: (_conjugate(view_as_complex(g)),),
     doc="A complex tensor as floats, with a last axis of real and imaginary part: its memory.",
 )
 view_as_complex_op = define_op(
-    "view_as_complex", arity=1, attributes=None, infer=_infer_complex, pointful=TAKEN_APART,
+    "view_as_complex", operands="x", attributes=None, infer=_infer_complex, pointful=TAKEN_APART,
     reference=lambda attributes, result, x: _read_as(x, result.dtype.numpy, result.shape),
     derivative=lambda node, g: (view_as_real(_conjugate(g)),),
     doc="Floats with a last axis of real and imaginary part as a complex tensor: the same memory.",

@@ -90,9 +90,9 @@ def _cotangent(attributes: ContractAttributes, own: tuple[int, ...], operand: No
 
 
 contract_op = define_op(
-    "contract", arity=2, attributes=ContractAttributes, infer=_infer, reference=_reference,
+    "contract", operands="x y", attributes=ContractAttributes, infer=_infer, reference=_reference,
     pointful=_pointful, derivative=_derivative,
     doc="Sums of products along any contracted labels, with any batch labels. The order and the use of fused "
-        "multiply-add are free; sums start at +0. f16 and bf16 are added up in f32 and rounded once. Without "
-        "contracted labels it is the product itself.",
+        "multiply-add are free; sums start at +0, which is the sum of nothing. Integers wrap. f16 and bf16 are added "
+        "up in f32 and rounded once. Without contracted labels it is the product itself.",
 )

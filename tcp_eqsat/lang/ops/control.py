@@ -70,7 +70,7 @@ def _if_reference(run: Run, attributes: IfAttributes, result: Type, predicate: n
 
 
 if_op = define_op(
-    "if", arity=None, attributes=IfAttributes, infer=_infer_if, reference=_if_reference,
+    "if", operands="predicate captures*", attributes=IfAttributes, infer=_infer_if, reference=_if_reference,
     pointful=IN_REGIONS, derivative=IN_REGIONS,
     doc="One of two regions: the first where operand 0 (bool[]) is true, the second where it is false. The other "
         "operands are the parameters of both. Only the chosen one runs.",
@@ -91,10 +91,10 @@ def _case_reference(run: Run, attributes: CaseAttributes, result: Type, index: n
 
 
 case_op = define_op(
-    "case", arity=None, attributes=CaseAttributes, infer=_infer_case, reference=_case_reference,
+    "case", operands="index captures*", attributes=CaseAttributes, infer=_infer_case, reference=_case_reference,
     pointful=IN_REGIONS, derivative=IN_REGIONS,
-    doc="The region whose number operand 0 (i32[]) is; the last one where it is out of range. The other operands are "
-        "the parameters of all. Only the chosen one runs.",
+    doc="The region whose number operand 0 (i32[]) is; the last one where it is out of range, negative numbers "
+        "included. The other operands are the parameters of all. Only the chosen one runs.",
 )
 
 
@@ -132,10 +132,11 @@ def _while_reference(run: Run, attributes: WhileAttributes, result: Type, *opera
 
 
 while_op = define_op(
-    "while", arity=None, attributes=WhileAttributes, infer=_infer_while, reference=_while_reference,
+    "while", operands="state* captures*", attributes=WhileAttributes, infer=_infer_while, reference=_while_reference,
     pointful=IN_REGIONS, derivative=IN_REGIONS,
     doc="The body runs on the state (and captures, which stay) as long as the condition on it is true; the last state "
-        "is the result. Types of the state do not change. A condition that stays true never ends.",
+        "is the result, and the first one where the condition is false at once. Types of the state do not change. A "
+        "condition that stays true never ends.",
 )
 
 
@@ -182,11 +183,11 @@ def _scan_reference(run: Run, attributes: ScanAttributes, result: Type, *operand
 
 
 scan_op = define_op(
-    "scan", arity=None, attributes=ScanAttributes, infer=_infer_scan, reference=_scan_reference,
-    pointful=IN_REGIONS, derivative=IN_REGIONS,
+    "scan", operands="carries* sequences* captures*", attributes=ScanAttributes, infer=_infer_scan,
+    reference=_scan_reference, pointful=IN_REGIONS, derivative=IN_REGIONS,
     doc="`length` steps of the body over carries and slices of sequences along their leading axis, from the first or "
         "(`reverse`) from the last. The results are the last carries, then what the steps give besides, stacked "
-        "at the places of their slices. Captures stay.",
+        "at the places of their slices. Captures stay. Without steps the carries are what they were.",
 )
 
 

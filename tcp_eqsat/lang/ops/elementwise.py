@@ -92,9 +92,10 @@ def _derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 map_op = define_op(
-    "map", arity=None, attributes=MapAttributes, infer=_infer,
+    "map", operands="x*", attributes=MapAttributes, infer=_infer,
     reference=lambda attributes, result, *arrays: np.asarray(
         attributes.function.evaluate(*arrays), result.dtype.numpy),
     pointful=_pointful, derivative=_derivative,
-    doc="A scalar function applied at every index of operands of one shape.",
+    doc="A scalar function applied at every index of operands of one shape. A map of a single scalar operation is "
+        "printed under that one's name.",
 )

@@ -280,10 +280,10 @@ def _gather_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 gather_op = define_op(
-    "gather", arity=2, attributes=GatherAttributes, infer=_infer_gather, reference=_gather_reference,
+    "gather", operands="x indices", attributes=GatherAttributes, infer=_infer_gather, reference=_gather_reference,
     pointful=PROCEDURAL, procedure=_gather_procedure, derivative=_gather_derivative,
     doc="Windows of the first operand at starts that the second gives. With `clamped`, starts are moved so that "
-        "windows lie inside. Elements that lie outside are 0.",
+        "windows lie inside. Elements that lie outside are 0; a negative start is outside.",
 )
 
 # Scatter
@@ -475,12 +475,12 @@ def _winners(a: ScatterAttributes, x: Node, indices: Node, update: Node, sizes: 
 
 
 scatter_op = define_op(
-    "scatter", arity=None, attributes=ScatterAttributes, infer=_infer_scatter, reference=_scatter_reference,
-    pointful=PROCEDURAL, procedure=_scatter_procedure, derivative=_scatter_derivative,
-    doc="Inputs with windows of updates combined into them, at starts that the indices give: operands are the inputs, "
-        "the indices, the updates. Windows come one after the other, in row-major order of their numbers. With "
-        "`clamped`, starts are moved so that windows lie inside; elements of windows that lie outside are left out. "
-        "Differentiable where the functions add or replace.",
+    "scatter", operands="inputs* indices updates*", attributes=ScatterAttributes, infer=_infer_scatter,
+    reference=_scatter_reference, pointful=PROCEDURAL, procedure=_scatter_procedure, derivative=_scatter_derivative,
+    doc="Inputs with windows of updates combined into them, at starts that the indices give. Windows come one after "
+        "the other, in row-major order of their numbers, so that the last one stays where updates replace. With "
+        "`clamped`, starts are moved so that windows lie inside; elements of windows that lie outside are left out, "
+        "and a negative start is outside. Differentiable where the functions add or replace.",
 )
 
 # Slices whose starts are values
@@ -553,11 +553,11 @@ def _dynamic_slice_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 dynamic_slice_op = define_op(
-    "dynamic_slice", arity=None, attributes=DynamicSliceAttributes, infer=_infer_dynamic_slice,
+    "dynamic_slice", operands="x starts*", attributes=DynamicSliceAttributes, infer=_infer_dynamic_slice,
     reference=_dynamic_slice_reference, pointful=PROCEDURAL, procedure=_dynamic_slice_procedure,
     derivative=_dynamic_slice_derivative,
     doc="A window of the operand at a start that the other operands give, one for each axis. Starts are moved so that "
-        "it lies inside; where the operand is smaller than the window, the rest is 0.",
+        "it lies inside, negative ones to 0; where the operand is smaller than the window, the rest is 0.",
 )
 
 
@@ -604,9 +604,10 @@ def _dynamic_update_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 dynamic_update_slice_op = define_op(
-    "dynamic_update_slice", arity=None, attributes=None, infer=_infer_dynamic_update,
+    "dynamic_update_slice", operands="x update starts*", attributes=None, infer=_infer_dynamic_update,
     reference=_dynamic_update_reference, pointful=PROCEDURAL, procedure=_dynamic_update_procedure,
     derivative=_dynamic_update_derivative,
     doc="The first operand with the second in place of a window, at a start that the other operands give, one for each "
-        "axis. Starts are moved so that the window lies inside; an update larger than the operand is cut off.",
+        "axis. Starts are moved so that the window lies inside, negative ones to 0; an update larger than the operand "
+        "is cut off.",
 )

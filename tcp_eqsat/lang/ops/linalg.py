@@ -237,10 +237,11 @@ def _cholesky_derivative(node: Node, g: Any) -> tuple[Node | None, ...]:
 
 
 cholesky_op = define_op(
-    "cholesky", arity=None, attributes=CholeskyAttributes, infer=_infer_cholesky, reference=_cholesky_reference,
+    "cholesky", operands="x*", attributes=CholeskyAttributes, infer=_infer_cholesky, reference=_cholesky_reference,
     pointful=PROCEDURAL, procedure=_cholesky_procedure, derivative=_of_parts(_cholesky_derivative),
     doc="The Cholesky factor of each symmetric (Hermitian) matrix, of which one triangle is read; the other triangle "
-        "of the result is 0. All NaN where the matrix is not positive definite.",
+        "of the result is 0. All NaN where the matrix is not positive definite. A complex tensor may be given as two "
+        "operands, its parts; the result then has two.",
 )
 
 # Triangular solve
@@ -359,11 +360,12 @@ def _solve_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 triangular_solve_op = define_op(
-    "triangular_solve", arity=None, attributes=TriangularSolveAttributes, infer=_infer_solve,
+    "triangular_solve", operands="a* b*", attributes=TriangularSolveAttributes, infer=_infer_solve,
     reference=_solve_reference, pointful=PROCEDURAL, procedure=_solve_procedure,
     derivative=_of_parts(_solve_derivative),
     doc="The solution of a system of equations for each triangular matrix, by substitution. Only its triangle is read, "
-        "and with `unit_diagonal` not its diagonal. A 0 on the diagonal gives infinities or NaN.",
+        "and with `unit_diagonal` not its diagonal. A 0 on the diagonal gives infinities or NaN. Complex tensors may "
+        "be given in parts, as four operands; the result then has two.",
 )
 
 # Fourier transform
@@ -542,8 +544,9 @@ def _fft_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 fft_op = define_op(
-    "fft", arity=None, attributes=FftAttributes, infer=_infer_fft, reference=_fft_reference, pointful=PROCEDURAL,
+    "fft", operands="x*", attributes=FftAttributes, infer=_infer_fft, reference=_fft_reference, pointful=PROCEDURAL,
     procedure=_fft_procedure, derivative=_of_parts(_fft_derivative),
     doc="The discrete Fourier transform along the last axis, of any length: the sum of x[n] exp(-2 pi i k n / N), with "
-        "`inverse` of x[n] exp(2 pi i k n / N), which is not divided by N. Computed in double precision.",
+        "`inverse` of x[n] exp(2 pi i k n / N), which is not divided by N. Computed in double precision. The operand "
+        "may be given as two, its parts; the result then has two.",
 )

@@ -58,7 +58,7 @@ def _view_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 view_op = define_op(
-    "view", arity=1, attributes=ViewAttributes, infer=_infer_view,
+    "view", operands="x", attributes=ViewAttributes, infer=_infer_view,
     reference=lambda attributes, result, x: gather_labels(x, attributes.labels, attributes.shape),
     pointful=lambda attributes, operands, result: Operand(0, label_indices(attributes.labels), result.dtype),
     derivative=_view_derivative,
@@ -79,11 +79,11 @@ def _infer_reshape(operands: tuple[Type, ...], attributes: ReshapeAttributes) ->
 
 
 reshape_op = define_op(
-    "reshape", arity=1, attributes=ReshapeAttributes, infer=_infer_reshape,
+    "reshape", operands="x", attributes=ReshapeAttributes, infer=_infer_reshape,
     reference=lambda attributes, result, x: x.reshape(attributes.shape),
     pointful=EXPANDED, derivative=lambda node, g: (reshape(g, node.operands[0].shape),),
     doc="The same elements in row-major order under another shape. Regular reshapes vanish when axes are refined; "
-        "others are another shape of the same memory.",
+        "others are another shape of the same memory. The number of elements is the same, provably.",
 )
 
 # Slice
@@ -146,11 +146,12 @@ def _zeros_after(size: Size, start: Size, have: Size) -> Size:
 
 
 slice_op = define_op(
-    "slice", arity=1, attributes=SliceAttributes, infer=_infer_slice,
+    "slice", operands="x", attributes=SliceAttributes, infer=_infer_slice,
     reference=lambda attributes, result, x: x[tuple(map(
         slice, attributes.starts, attributes.limits, attributes.strides))],
     pointful=_slice_pointful, derivative=_slice_derivative,
-    doc="A box of the operand with a positive step along each axis.",
+    doc="A box of the operand with a positive step along each axis; empty where start and limit are equal. Starts and "
+        "limits lie in the operand, provably.",
 )
 
 # Concatenate
@@ -209,10 +210,11 @@ def _concatenate_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 concatenate_op = define_op(
-    "concatenate", arity=None, attributes=ConcatenateAttributes, infer=_infer_concatenate,
+    "concatenate", operands="x*", attributes=ConcatenateAttributes, infer=_infer_concatenate,
     reference=lambda attributes, result, *arrays: np.concatenate(arrays, attributes.axis),
     pointful=_concatenate_pointful, derivative=_concatenate_derivative,
-    doc="Operands one after the other along an axis.",
+    doc="Operands one after the other along an axis. Other sizes are equal, provably; an operand of size 0 along it "
+        "adds nothing.",
 )
 
 # Pad
@@ -260,7 +262,8 @@ def _pad_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 pad_op = define_op(
-    "pad", arity=2, attributes=PadAttributes, infer=_infer_pad, reference=_pad_reference,
+    "pad", operands="x value", attributes=PadAttributes, infer=_infer_pad, reference=_pad_reference,
     pointful=_pad_pointful, derivative=_pad_derivative,
-    doc="A value of rank 0 around the operand: `low` elements before and `high` after, along each axis.",
+    doc="A value of rank 0 around the operand: `low` elements before and `high` after, along each axis, none of them "
+        "negative. An operand without elements gives the value everywhere.",
 )

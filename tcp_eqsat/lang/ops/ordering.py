@@ -134,7 +134,7 @@ def _sort_derivative(node: Node, g: Any) -> tuple[Node | None, ...]:
 
 
 sort_op = define_op(
-    "sort", arity=None, attributes=SortAttributes, infer=_infer_sort, reference=_sort_reference,
+    "sort", operands="x*", attributes=SortAttributes, infer=_infer_sort, reference=_sort_reference,
     pointful=PROCEDURAL, procedure=_sort_procedure, derivative=_sort_derivative,
     doc="Elements of all operands ordered together along an axis, so that no element comes before one that the "
         "function puts first; equal ones keep their order. Bottom-up merging: the result is defined for any function, "
@@ -187,8 +187,9 @@ def _search_procedure(a: SearchSortedAttributes, operands: tuple[TensorType, ...
 
 
 search_sorted_op = define_op(
-    "search_sorted", arity=2, attributes=SearchSortedAttributes, infer=_infer_search, reference=_search_reference,
-    pointful=PROCEDURAL, procedure=_search_procedure, derivative=NOT_DIFFERENTIABLE,
+    "search_sorted", operands="ordered wanted", attributes=SearchSortedAttributes, infer=_infer_search,
+    reference=_search_reference, pointful=PROCEDURAL, procedure=_search_procedure, derivative=NOT_DIFFERENTIABLE,
     doc="For each element of the second operand how many of the first, which is in ascending order with NaNs last, "
-        "come before it, or with `right` before or beside it. By bisection, so defined for any first operand.",
+        "come before it, or with `right` come before it or are equal to it; NaNs are equal, and so are zeros. By "
+        "bisection, so defined for any first operand.",
 )

@@ -117,22 +117,22 @@ def _reference_of_dequantize(attributes: QuantizationAttributes, result: TensorT
 
 
 define_op(
-    "quantize", arity=1, attributes=QuantizationAttributes, infer=_infer_quantize, reference=_reference_of_quantize,
-    pointful=TAKEN_APART, derivative=NOT_DIFFERENTIABLE,
+    "quantize", operands="x", attributes=QuantizationAttributes, infer=_infer_quantize,
+    reference=_reference_of_quantize, pointful=TAKEN_APART, derivative=NOT_DIFFERENTIABLE,
     doc="round(x / scale) + zero_point, ties to even, clamped to the stored range. Each operation rounds in the "
         "expressed dtype; NaN is stored as 0, clamped.",
 )
 define_op(
-    "dequantize", arity=1, attributes=QuantizationAttributes, infer=_infer_dequantize,
+    "dequantize", operands="x", attributes=QuantizationAttributes, infer=_infer_dequantize,
     reference=_reference_of_dequantize, pointful=TAKEN_APART, derivative=NOT_DIFFERENTIABLE,
     doc="(stored - zero_point) * scale. The difference is exact; it, and the product, are rounded to that dtype.",
 )
 define_op(
-    "view_as_storage", arity=1, attributes=None, infer=_infer_storage, reference=lambda attributes, result, x: x,
+    "view_as_storage", operands="x", attributes=None, infer=_infer_storage, reference=lambda attributes, result, x: x,
     pointful=TAKEN_APART, derivative=NOT_DIFFERENTIABLE, doc="The integers that a quantised tensor is in memory.",
 )
 define_op(
-    "view_as_quantized", arity=1, attributes=QuantizationAttributes, infer=_infer_quantized,
+    "view_as_quantized", operands="x", attributes=QuantizationAttributes, infer=_infer_quantized,
     reference=lambda attributes, result, x: x, pointful=TAKEN_APART, derivative=NOT_DIFFERENTIABLE,
     doc="Integers read as a quantised tensor of the same memory.",
 )

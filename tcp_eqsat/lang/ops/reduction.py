@@ -125,7 +125,7 @@ _DERIVATIVES: dict[str, Callable[[Node, Node, ReduceAttributes], Node]] = {
 
 
 reduce_op = define_op(
-    "reduce", arity=1, attributes=ReduceAttributes, infer=_infer, reference=_reference,
+    "reduce", operands="x", attributes=ReduceAttributes, infer=_infer, reference=_reference,
     pointful=_pointful, derivative=_derivative,
     doc="An associative operation over axes, from its start value (so the sum of nothing is 0, the maximum -inf). "
         "The order is free. f16 and bf16 are gathered in f32 and rounded once. Over no axes it is the operand itself.",

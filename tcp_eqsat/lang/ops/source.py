@@ -25,7 +25,7 @@ def _parameter_pointful(attributes: ParameterAttributes, operands: Any, result: 
 
 
 parameter_op = define_op(
-    "parameter", arity=0, attributes=ParameterAttributes,
+    "parameter", operands="", attributes=ParameterAttributes,
     infer=lambda operands, attributes: attributes.type,
     reference=_no_reference, pointful=_parameter_pointful, derivative=NOT_DIFFERENTIABLE,
     doc="A tensor that the caller provides.",
@@ -39,7 +39,7 @@ def _constant_pointful(attributes: ConstantAttributes, operands: Any, result: Te
 
 
 constant_op = define_op(
-    "constant", arity=0, attributes=ConstantAttributes,
+    "constant", operands="", attributes=ConstantAttributes,
     infer=lambda operands, attributes: TensorType(attributes.data.dtype, attributes.data.shape),
     reference=lambda attributes, result: attributes.data.array,
     pointful=_constant_pointful, derivative=NOT_DIFFERENTIABLE,
@@ -64,7 +64,7 @@ def _iota_reference(attributes: IotaAttributes, result: TensorType) -> np.ndarra
 
 
 iota_op = define_op(
-    "iota", arity=0, attributes=IotaAttributes, infer=_infer_iota, reference=_iota_reference,
+    "iota", operands="", attributes=IotaAttributes, infer=_infer_iota, reference=_iota_reference,
     pointful=lambda attributes, operands, result: Position(axis_index(attributes.axis), result.dtype),
     derivative=NOT_DIFFERENTIABLE,
     doc="The index along one axis, converted to the dtype (integers wrap, floats round).",
@@ -78,7 +78,7 @@ def _infer_size(operands: tuple[Type, ...], attributes: SizeAttributes) -> Tenso
 
 
 size_op = define_op(
-    "size", arity=0, attributes=SizeAttributes, infer=_infer_size,
+    "size", operands="", attributes=SizeAttributes, infer=_infer_size,
     reference=lambda attributes, result: np.int64(attributes.size),
     pointful=lambda attributes, operands, result: Position(Affine((), attributes.size), I64),
     derivative=NOT_DIFFERENTIABLE,

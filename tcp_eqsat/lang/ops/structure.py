@@ -42,7 +42,7 @@ def _expand_composite(node: Node) -> Node:
 
 
 composite_op = define_op(
-    "composite", arity=None, attributes=CompositeAttributes, infer=_infer_composite,
+    "composite", operands="x*", attributes=CompositeAttributes, infer=_infer_composite,
     reference=EXPANDED, pointful=EXPANDED, derivative=EXPANDED, expand=_expand_composite,
     doc="A named operation that carries its own body. A back end may meet it by name or expand it.",
 )
@@ -58,7 +58,7 @@ def _infer_tuple(operands: tuple[Type, ...], attributes: None) -> Type:
 
 
 tuple_op = define_op(
-    "tuple", arity=None, attributes=None, infer=_infer_tuple,
+    "tuple", operands="x*", attributes=None, infer=_infer_tuple,
     reference=EXPANDED, pointful=EXPANDED, derivative=EXPANDED, expand=lambda node: node,
     doc="Several values as the result of one node; `project` takes it apart.",
 )
@@ -77,7 +77,7 @@ def _expand_project(node: Node) -> Node:
 
 
 project_op = define_op(
-    "project", arity=1, attributes=ProjectAttributes, infer=_infer_project,
+    "project", operands="x", attributes=ProjectAttributes, infer=_infer_project,
     reference=lambda attributes, result, items: items[attributes.index],
     pointful=EXPANDED, derivative=EXPANDED, expand=_expand_project,
     doc="One result of a node that has several.",
@@ -94,7 +94,7 @@ def _infer_barrier(operands: tuple[Type, ...], attributes: None) -> Type:
 
 
 barrier_op = define_op(
-    "optimization_barrier", arity=1, attributes=None, infer=_infer_barrier,
+    "optimization_barrier", operands="x", attributes=None, infer=_infer_barrier,
     reference=lambda attributes, result, x: x,
     pointful=lambda attributes, operands, result: Operand(
         0, tuple(map(axis_index, range(result.rank))), result.dtype),

@@ -35,10 +35,10 @@ def _reverse_pointful(a: ReverseAttributes, operands: tuple[TensorType, ...], re
 
 
 reverse_op = define_op(
-    "reverse", arity=1, attributes=ReverseAttributes, infer=_infer_reverse,
+    "reverse", operands="x", attributes=ReverseAttributes, infer=_infer_reverse,
     reference=lambda attributes, result, x: np.flip(x, attributes.axes),
     pointful=_reverse_pointful, derivative=lambda node, g: (reverse(g, node.attributes.axes),),
-    doc="Axes backwards: index i along one of them reads index size - 1 - i.",
+    doc="The operand with axes backwards: index i along one of them reads index size - 1 - i.",
 )
 
 # Windows
@@ -101,11 +101,11 @@ def _windows_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 windows_op = define_op(
-    "windows", arity=1, attributes=WindowsAttributes, infer=_infer_windows, reference=_windows_reference,
+    "windows", operands="x", attributes=WindowsAttributes, infer=_infer_windows, reference=_windows_reference,
     pointful=_windows_pointful, derivative=_windows_derivative,
     doc="All windows of the operand that lie inside it: along each of the axes the result has the number of the "
         "window, and after the operand's axes one more for each, the number of the element in the window. Element k of "
-        "window o is at o * stride + k * dilation.",
+        "window o is at o * stride + k * dilation. An axis shorter than a window has none.",
 )
 
 # Overlap-add
@@ -166,8 +166,8 @@ def _overlap_derivative(node: Node, g: Node) -> tuple[Node | None, ...]:
 
 
 overlap_add_op = define_op(
-    "overlap_add", arity=1, attributes=OverlapAddAttributes, infer=_infer_overlap, reference=_overlap_reference,
+    "overlap_add", operands="x", attributes=OverlapAddAttributes, infer=_infer_overlap, reference=_overlap_reference,
     pointful=PROCEDURAL, procedure=_overlap_procedure, derivative=_overlap_derivative,
     doc="The sum of windows where they lie, the transpose of `windows`: each element of the result is the sum of all "
-        "elements of windows that are there, in any order.",
+        "elements of windows that are there, in any order; 0 where there is none.",
 )

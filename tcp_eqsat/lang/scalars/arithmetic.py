@@ -73,12 +73,13 @@ divide = scalar_op(
     "divide", "x y", infer=numbers("divide"), reference=_divide,
     emit=lambda b, x, y: b.divide(x, y), derivative=lambda g, x, y: (g / y, -(g * x) / (y * y)),
     doc="Quotient. Floats: IEEE 754. Integers truncate towards zero; x / 0 has all bits set; "
-        "the least value / -1 is the least value.",
+        "the least value / -1 is the least value. Complex: scaled, so that nothing overflows in between.",
 )
 fmod = scalar_op(
     "fmod", "x y", infer=numbers("fmod"), reference=_fmod, emit=lambda b, x, y: b.remainder(x, y),
     derivative=lambda g, x, y: (g, -(g * apply("trunc", x / y))),
-    doc="Remainder with the dividend's sign, exact. Integers: x rem 0 is x. Floats: fmod(x, 0) is NaN.",
+    doc="Remainder with the dividend's sign, exact. Integers: x rem 0 is x. Floats: NaN for y = 0 and for infinite x; "
+        "x where y is infinite.",
 )
 negative = scalar_op(
     "negative", "x", infer=numbers("negative"), reference=np.negative,
@@ -88,34 +89,38 @@ negative = scalar_op(
 absolute = scalar_op(
     "abs", "x", infer=numbers("abs"), reference=np.absolute,
     emit=lambda b, x: b.absolute(x), derivative=lambda g, x: (_of_absolute(g, x),),
-    doc="Absolute value. The least signed integer is its own absolute value.",
+    doc="Absolute value. The least signed integer is its own absolute value. Complex: the magnitude, without overflow "
+        "in between; infinite where a part is, even beside NaN.",
 )
 sign = scalar_op(
     "sign", "x", infer=numbers("sign"),
     reference=lambda x: np.where(x == 0, x, np.sign(x)) if np.asarray(x).dtype.kind == "f" else np.sign(x),
     emit=lambda b, x: _emit_sign(b, x), derivative=NOT_DIFFERENTIABLE,
-    doc="-1, 0 or 1 by sign; zeros keep their sign, NaN stays NaN.",
+    doc="-1, 0 or 1 by sign; zeros keep their sign, NaN stays NaN. Complex: x / |x|, and 0 at 0.",
 )
 maximum = scalar_op(
     "maximum", "x y", infer=any_dtype("maximum"), reference=_maximum, emit=lambda b, x, y: b.maximum(x, y),
     derivative=lambda g, x, y: _of_winner(g, x, y, "greater"), commutative=True,
     identity=lambda dtype: _least(dtype),
-    doc="IEEE 754-2019 maximum: NaN propagates, -0 < +0. bool: or. Ties share the cotangent equally.",
+    doc="IEEE 754-2019 maximum: NaN propagates, -0 < +0. bool: or. Complex: by the real part, then by the imaginary "
+        "one. Ties share the cotangent equally.",
 )
 minimum = scalar_op(
     "minimum", "x y", infer=any_dtype("minimum"), reference=_minimum, emit=lambda b, x, y: b.minimum(x, y),
     derivative=lambda g, x, y: _of_winner(g, x, y, "less"), commutative=True,
     identity=lambda dtype: _greatest(dtype),
-    doc="IEEE 754-2019 minimum: NaN propagates, -0 < +0. bool: and. Ties share the cotangent equally.",
+    doc="IEEE 754-2019 minimum: NaN propagates, -0 < +0. bool: and. Complex: by the real part, then by the imaginary "
+        "one. Ties share the cotangent equally.",
 )
 square = scalar_op(
     "square", "x", infer=numbers("square"), reference=lambda x: np.multiply(x, x),
-    emit=lambda b, x: b.multiply(x, x), derivative=lambda g, x: (g * (x + x),), doc="x * x.",
+    emit=lambda b, x: b.multiply(x, x), derivative=lambda g, x: (g * (x + x),), doc="x * x. Integers wrap.",
 )
 fma = scalar_op(
     "fma", "x y z", infer=floats("fma"), reference=lambda x, y, z: fused(*np.broadcast_arrays(x, y, z)),
     emit=lambda b, x, y, z: b.function("fma", x, y, z), derivative=lambda g, x, y, z: (g * y, g * x, g),
-    takes_narrow=True, doc="x * y + z, rounded once on every target.",
+    takes_narrow=True,
+    doc="x * y + z, rounded once on every target. NaN for 0 times an infinity and for opposite infinities.",
 )
 
 

@@ -11,16 +11,17 @@ from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, apply, literal, scalar_op
 from tcp_eqsat.lang.scalars.typing import comparison, predicate
 from tcp_eqsat.lang.types import BOOL, DType
 
-COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+COMPARISONS = {
+    "equal": "x equals y", "not_equal": "x does not equal y", "less": "x is less than y",
+    "less_equal": "x is at most y", "greater": "x is greater than y", "greater_equal": "x is at least y"}
 
 
 def _define_comparison(name: str) -> None:
-    sentence = name.replace("_", " ")
     scalar_op(
         name, "x y", infer=comparison(name), reference=getattr(np, name),
         emit=lambda b, x, y: b.compare(name, x, y), derivative=NOT_DIFFERENTIABLE,
         commutative=name in ("equal", "not_equal"),
-        doc=f"True where x is {sentence} y. With NaN only not_equal is true; -0 equals +0.",
+        doc=f"True where {COMPARISONS[name]}. With NaN only not_equal is true; -0 equals +0.",
     )
 
 
@@ -42,19 +43,20 @@ where = scalar_op(
     derivative=lambda g, c, x, y: (
         None, apply("where", c, g, literal(0, g.dtype)), apply("where", c, literal(0, g.dtype), g)),
     takes_narrow=True,
-    doc="x where the condition holds, else y.",
+    doc="x where the condition holds, else y, whatever the other one is, NaN included.",
 )
 isfinite = scalar_op(
     "isfinite", "x", infer=predicate("isfinite"), reference=np.isfinite,
     emit=lambda b, x: b.compare("less", b.absolute(x), b.constant(math.inf, x.dtype)),
-    derivative=NOT_DIFFERENTIABLE, doc="True where x is neither infinite nor NaN.",
+    derivative=NOT_DIFFERENTIABLE, doc="True where x is neither infinite nor NaN. Complex: both parts.",
 )
 isnan = scalar_op(
     "isnan", "x", infer=predicate("isnan"), reference=np.isnan,
-    emit=lambda b, x: b.compare("not_equal", x, x), derivative=NOT_DIFFERENTIABLE, doc="True where x is NaN.",
+    emit=lambda b, x: b.compare("not_equal", x, x), derivative=NOT_DIFFERENTIABLE,
+    doc="True where x is NaN. Complex: either part.",
 )
 isinf = scalar_op(
     "isinf", "x", infer=predicate("isinf"), reference=np.isinf,
     emit=lambda b, x: b.compare("equal", b.absolute(x), b.constant(math.inf, x.dtype)),
-    derivative=NOT_DIFFERENTIABLE, doc="True where x is infinite.",
+    derivative=NOT_DIFFERENTIABLE, doc="True where x is infinite. Complex: either part.",
 )

@@ -95,13 +95,13 @@ def _zero(x: ScalarExpr) -> ScalarExpr:
 complex_ = scalar_op(
     "complex", "x y", infer=_infer_complex, reference=lambda x, y: _joined(x, y), emit=_taken_apart,
     derivative=lambda g, x, y: (apply("real", g), -apply("imag", g)), takes_narrow=True,
-    doc="x + iy.",
+    doc="x + iy. The parts are set, so that infinities and NaNs stay where they are.",
 )
 _complex_op("real", lambda x: x[0], np.real, lambda g, x: (_make(g, _zero(g)),), lambda d: d.part, "The real part.")
 _complex_op("imag", lambda x: x[1], np.imag, lambda g, x: (_make(_zero(g), -g),), lambda d: d.part,
-            "The imaginary part.")
+            "The imaginary part, with its sign of zero.")
 _complex_op("conj", lambda x: (x[0], -x[1]), np.conj, lambda g, x: (apply("conj", g),), lambda d: d,
-            "The complex conjugate.")
+            "The complex conjugate: the sign bit of the imaginary part is flipped.")
 
 
 def _joined(x: Any, y: Any) -> np.ndarray:

@@ -26,27 +26,39 @@ def _derivative_of_pow(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr) -> tuple[Sca
     return g * y * apply("pow", x, exponent), g * apply("pow", x, y) * apply("log", base)
 
 
-exp = float_function("exp", np.exp, lambda g, x: (g * apply("exp", x),), "e to the power x.")
-exp2 = float_function("exp2", np.exp2, lambda g, x: (g * apply("exp2", x) * math.log(2),), "2 to the power x.")
-expm1 = float_function("expm1", np.expm1, lambda g, x: (g * apply("exp", x),), "exp(x) - 1, accurate near 0.")
+exp = float_function(
+    "exp", np.exp, lambda g, x: (g * apply("exp", x),), "e to the power x; infinite where it is too large, 0 at -inf.")
+exp2 = float_function(
+    "exp2", np.exp2, lambda g, x: (g * apply("exp2", x) * math.log(2),),
+    "2 to the power x, exact for integers; infinite where it is too large, 0 at -inf.")
+expm1 = float_function(
+    "expm1", np.expm1, lambda g, x: (g * apply("exp", x),),
+    "exp(x) - 1, accurate near 0; keeps the sign of zero, -1 at -inf.")
 log = float_function("log", np.log, lambda g, x: (g / x,), "Natural logarithm; NaN below 0, -inf at 0.")
-log2 = float_function("log2", np.log2, lambda g, x: (g / (x * math.log(2)),), "Logarithm to base 2.")
-log10 = float_function("log10", np.log10, lambda g, x: (g / (x * math.log(10)),), "Logarithm to base 10.")
-log1p = float_function("log1p", np.log1p, lambda g, x: (g / (x + 1),), "log(1 + x), accurate near 0.")
+log2 = float_function(
+    "log2", np.log2, lambda g, x: (g / (x * math.log(2)),), "Logarithm to base 2; NaN below 0, -inf at 0.")
+log10 = float_function(
+    "log10", np.log10, lambda g, x: (g / (x * math.log(10)),), "Logarithm to base 10; NaN below 0, -inf at 0.")
+log1p = float_function(
+    "log1p", np.log1p, lambda g, x: (g / (x + 1),),
+    "log(1 + x), accurate near 0; keeps the sign of zero, NaN below -1, -inf at -1.")
 logistic = float_function(
     "logistic", _logistic,
-    lambda g, x: (g * apply("logistic", x) * (1 - apply("logistic", x)),), "1 / (1 + exp(-x)).")
+    lambda g, x: (g * apply("logistic", x) * (1 - apply("logistic", x)),),
+    "1 / (1 + exp(-x)); 0 at -inf, 1 at inf, and accurate in its tail.")
 sqrt = scalar_op(
     "sqrt", "x", infer=floats("sqrt"), reference=np.sqrt, emit=lambda b, x: b.sqrt(x),
-    derivative=lambda g, x: (g / (apply("sqrt", x) * 2),), doc="Square root, correctly rounded; sqrt(-0) is -0.",
+    derivative=lambda g, x: (g / (apply("sqrt", x) * 2),),
+    doc="Square root, correctly rounded; NaN below 0, sqrt(-0) is -0.",
 )
 rsqrt = scalar_op(
     "rsqrt", "x", infer=floats("rsqrt"), reference=in_double(lambda x: 1 / np.sqrt(x)),
     emit=lambda b, x: b.function("rsqrt", x), derivative=lambda g, x: (g * apply("rsqrt", x) / x * -0.5,),
-    doc="1 / sqrt(x).",
+    doc="1 / sqrt(x); infinite at zeros with their sign, NaN below 0, 0 at inf.",
 )
 cbrt = float_function(
-    "cbrt", np.cbrt, lambda g, x: (g / (apply("square", apply("cbrt", x)) * 3),), "Cube root, of negative x too; odd.")
+    "cbrt", np.cbrt, lambda g, x: (g / (apply("square", apply("cbrt", x)) * 3),),
+    "Cube root, of negative x too; odd.")
 
 
 def _derivative_of_hypot(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
@@ -59,7 +71,8 @@ def _derivative_of_hypot(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr) -> tuple[S
 
 hypot = float_function(
     "hypot", np.hypot, _derivative_of_hypot,
-    "sqrt(x * x + y * y) without overflow in between; infinite where an operand is.", "x y", commutative=True)
+    "sqrt(x * x + y * y) without overflow in between; infinite where an operand is, even beside NaN.", "x y",
+    commutative=True)
 
 
 def _pow(x: Any, y: Any) -> np.ndarray:

@@ -7,10 +7,13 @@ import numpy as np
 from tcp_eqsat.lang.scalar import apply
 from tcp_eqsat.lang.scalars.functions import float_function
 
-sinh = float_function("sinh", np.sinh, lambda g, x: (g * apply("cosh", x),), "Hyperbolic sine; odd.")
-cosh = float_function("cosh", np.cosh, lambda g, x: (g * apply("sinh", x),), "Hyperbolic cosine; even.")
+sinh = float_function(
+    "sinh", np.sinh, lambda g, x: (g * apply("cosh", x),), "Hyperbolic sine; odd, infinite where it is too large.")
+cosh = float_function(
+    "cosh", np.cosh, lambda g, x: (g * apply("sinh", x),), "Hyperbolic cosine; even, infinite where it is too large.")
 tanh = float_function(
-    "tanh", np.tanh, lambda g, x: (g * (1 - apply("square", apply("tanh", x))),), "Hyperbolic tangent; odd.")
+    "tanh", np.tanh, lambda g, x: (g * (1 - apply("square", apply("tanh", x))),),
+    "Hyperbolic tangent; odd, -1 and 1 at the infinities.")
 asinh = float_function(
     "asinh", np.arcsinh, lambda g, x: (g * apply("rsqrt", x * x + 1),), "Inverse hyperbolic sine; odd.")
 acosh = float_function(

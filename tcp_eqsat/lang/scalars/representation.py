@@ -61,7 +61,7 @@ def _derivative_of_copysign(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr) -> tupl
 copysign = scalar_op(
     "copysign", "x y", infer=floats("copysign"), reference=np.copysign,
     emit=lambda b, x, y: b.copysign(x, y), derivative=_derivative_of_copysign,
-    doc="x with the sign bit of y.",
+    doc="x with the sign bit of y, of zeros and NaNs as well.",
 )
 
 
@@ -82,5 +82,6 @@ nextafter = scalar_op(
     "nextafter", "x y", infer=floats("nextafter"),
     reference=lambda x, y: np.where(np.equal(x, y), y, np.nextafter(x, y)), emit=_emit_nextafter,
     derivative=NOT_DIFFERENTIABLE, takes_narrow=True,
-    doc="The number next to x on the way to y; y where they are equal. Steps over zeros and to infinities.",
+    doc="The number next to x on the way to y; y where they are equal, NaN where one is NaN. From zero to the "
+        "least subnormal, and beyond the greatest number to infinity.",
 )

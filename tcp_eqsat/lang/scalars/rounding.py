@@ -15,12 +15,12 @@ from tcp_eqsat.lang.types import dtype_of
 
 for _name, _reference, _emit, _doc in (
     ("floor", np.floor, lambda b, x: b.floor(x), "The greatest integer that is not above x."),
-    ("ceil", np.ceil, lambda b, x: b.ceil(x), "The least integer that is not below x."),
-    ("trunc", np.trunc, lambda b, x: b.trunc(x), "x without its fraction."),
-    ("round", np.round, lambda b, x: b.round_even(x), "The nearest integer, ties to even."),
+    ("ceil", np.ceil, lambda b, x: b.ceil(x), "The least integer that is not below x; -0 between -1 and 0."),
+    ("trunc", np.trunc, lambda b, x: b.trunc(x), "x without its fraction, with its sign."),
+    ("round", np.round, lambda b, x: b.round_even(x), "The nearest integer, ties to even, with x's sign."),
 ):
     scalar_op(_name, "x", infer=floats(_name), reference=_reference, emit=_emit,
-              derivative=NOT_DIFFERENTIABLE, doc=_doc)
+              derivative=NOT_DIFFERENTIABLE, doc=f"{_doc} Zeros, infinities and NaN stay.")
 
 
 def _round_away(x: Any) -> np.ndarray:
@@ -37,7 +37,8 @@ def _emit_round_away(b: Any, x: Any) -> Any:
 
 round_away = scalar_op(
     "round_away", "x", infer=floats("round_away"), reference=lambda x: _round_away(np.asarray(x)),
-    emit=_emit_round_away, derivative=NOT_DIFFERENTIABLE, doc="The nearest integer, ties away from zero.",
+    emit=_emit_round_away, derivative=NOT_DIFFERENTIABLE,
+    doc="The nearest integer, ties away from zero, with x's sign. Zeros, infinities and NaN stay.",
 )
 
 
@@ -57,7 +58,7 @@ def _reduce_precision(name: str, exponent: int, mantissa: int) -> ScalarOp:
         emit=lambda b, x: _emit_reduced(b, x, exponent, mantissa),
         derivative=lambda g, x: (apply(name, g),), takes_narrow=True,
         doc=f"x rounded to {mantissa} bits of fraction, ties to even, and {exponent} bits of exponent: beyond them "
-            "infinities, and zeros below the least normal number. The cotangent is rounded in the same way.",
+            "infinities, and zeros below the least normal number. NaN stays. The cotangent is rounded in the same way.",
     )
 
 

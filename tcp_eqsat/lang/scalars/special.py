@@ -10,10 +10,12 @@ from tcp_eqsat.lang.scalars.functions import elementwise, float_function
 
 erf = float_function(
     "erf", elementwise(math.erf),
-    lambda g, x: (g * apply("exp", -(x * x)) * (2 / math.sqrt(math.pi)),), "Error function; odd.")
+    lambda g, x: (g * apply("exp", -(x * x)) * (2 / math.sqrt(math.pi)),),
+    "Error function; odd, -1 and 1 at the infinities.")
 erfc = float_function(
     "erfc", elementwise(math.erfc),
-    lambda g, x: (g * apply("exp", -(x * x)) * (-2 / math.sqrt(math.pi)),), "1 - erf(x), accurate in its tail.")
+    lambda g, x: (g * apply("exp", -(x * x)) * (-2 / math.sqrt(math.pi)),),
+    "1 - erf(x), accurate in its tail; 2 at -inf, 0 at inf.")
 erf_inv = float_function(
     "erf_inv", references.erf_inv,
     lambda g, x: (g * apply("exp", apply("square", apply("erf_inv", x))) * (math.sqrt(math.pi) / 2),),
@@ -81,11 +83,11 @@ def _gamma_density(a: ScalarExpr, x: ScalarExpr) -> ScalarExpr:
 igamma = float_function(
     "igamma", references.igamma,
     lambda g, a, x: (g * apply("igamma_grad_a", a, x), g * _gamma_density(a, x)),
-    "The lower regularised incomplete gamma function P(a, x); NaN for a <= 0 and for x < 0.", "a x")
+    "The lower regularised incomplete gamma function P(a, x); 0 at x = 0, NaN for a <= 0 and for x < 0.", "a x")
 igammac = float_function(
     "igammac", references.igammac,
     lambda g, a, x: (-(g * apply("igamma_grad_a", a, x)), -(g * _gamma_density(a, x))),
-    "The upper regularised incomplete gamma function 1 - P(a, x); NaN for a <= 0 and for x < 0.", "a x")
+    "The upper regularised incomplete gamma function 1 - P(a, x); 1 at x = 0, NaN for a <= 0 and for x < 0.", "a x")
 igamma_grad_a = float_function(
     "igamma_grad_a", references.igamma_grad_a,
     lambda g, a, x: (None, g * _gamma_density(a, x) * (apply("log", x) - apply("digamma", a))),

@@ -19,7 +19,8 @@ acos = float_function(
     "acos", np.arccos, lambda g, x: (-(g * apply("rsqrt", (1 - x) * (x + 1))),),
     "Arccosine in radians, from 0 to pi; NaN beyond 1.")
 atan = float_function(
-    "atan", np.arctan, lambda g, x: (g / (x * x + 1),), "Arctangent in radians, from -pi/2 to pi/2; odd.")
+    "atan", np.arctan, lambda g, x: (g / (x * x + 1),),
+    "Arctangent in radians, from -pi/2 to pi/2, which it is at the infinities; odd.")
 
 
 def _derivative_of_atan2(g: ScalarExpr, y: ScalarExpr, x: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
