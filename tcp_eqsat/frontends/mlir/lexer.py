@@ -42,7 +42,8 @@ _TOKEN = re.compile(
 
 
 _BLOB = 'dense<"0x'
-_SPLIT = re.compile(r"^// -----[^\n]*+$", re.MULTILINE)
+_NEAR = 80
+_SPLIT = "// -----"
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,17 @@ class Source:
 
     def parts(self) -> Iterator[Source]:
         """The texts between the lines `// -----`, each a module of its own."""
-        start, line = 0, self.first_line
-        for match in _SPLIT.finditer(self.text):
-            part = self.text[start : match.end()]
-            yield Source(part, self.file, line)
-            start, line = match.end(), line + part.count("\n")
-        yield Source(self.text[start:], self.file, line) if start else self
+        text, start, line = self.text, 0, self.first_line
+        at = text.find(_SPLIT)
+        while at >= 0:
+            if at == 0 or text[at - 1] == "\n":
+                end = text.find("\n", at)
+                end = len(text) if end < 0 else end
+                part = text[start:end]
+                yield Source(part, self.file, line)
+                start, line = end, line + part.count("\n")
+            at = text.find(_SPLIT, at + 1)
+        yield Source(text[start:], self.file, line) if start else self
 
 
 def tokenize(text: str) -> tuple[list[str], list[int]]:
@@ -89,6 +95,9 @@ def tokenize(text: str) -> tuple[list[str], list[int]]:
             starts.append(at)
             if not match[1]:
                 return tokens, starts
+            if blob[1] and blob[0] - match.end() <= _NEAR and not text[match.end() : blob[0]].strip():
+                at = blob[0]
+                break
         if at == blob[0]:
             tokens.append(text[blob[0] : blob[1]])
             starts.append(at)

@@ -35,7 +35,6 @@ _NUMBER = re.compile(
 )
 _SPACE = str.maketrans("", "", " \t\r\n")
 _JUNK = re.compile(r"[^\[\](),\s0]")
-_BLOB = re.compile(r'"0x([0-9A-Fa-f]*+)"\Z', re.ASCII)
 _UNUSUAL = re.compile(r"[a-df-zA-DF-Z]")  # hexadecimal, true, false
 _PLAIN_DIGITS = 20
 _MOST_DIGITS = 400
@@ -252,10 +251,22 @@ def _keeps(value: float, rounded: float) -> bool:
 
 def _blob(literal: Dense, shape: tuple[int, ...], dtype: DType, source: Source) -> np.ndarray:
     """`"0x..."`: the little-endian bytes of all elements, or of one for all."""
-    match = _BLOB.match(literal.text.strip())
-    if match is None or len(match[1]) % 2:
+    raw = _bytes_of(literal.text.strip())
+    if raw is None:
         raise _refusal(literal, source, f"expected numbers or hexadecimal bytes of {literal.type}")
-    return _elements(bytes.fromhex(match[1]), literal, shape, dtype, source)
+    return _elements(raw, literal, shape, dtype, source)
+
+
+def _bytes_of(text: str) -> bytes | None:
+    """The bytes of `"0x..."`, None of anything else."""
+    if not text.startswith('"0x') or not text.endswith('"') or len(text) < 4:
+        return None
+    digits = text[3:-1]
+    try:
+        raw = bytes.fromhex(digits)
+    except ValueError:
+        return None
+    return raw if 2 * len(raw) == len(digits) else None  # spaces between bytes are no digits
 
 
 def _resource(
@@ -264,14 +275,14 @@ def _resource(
     blob = resources.get(literal.key)
     if blob is None:
         raise _refusal(literal, source, f"the text has no resource {literal.key!r}")
-    match = _BLOB.match(blob.text)
-    if match is None or len(match[1]) % 2 or len(match[1]) < 2 * _ALIGNMENT_BYTES:
+    raw = _bytes_of(blob.text)
+    if raw is None or len(raw) < _ALIGNMENT_BYTES:
         raise _refusal(blob, source, "expected an alignment and bytes in hexadecimal")
-    return _elements(bytes.fromhex(match[1])[_ALIGNMENT_BYTES:], literal, shape, dtype, source)
+    return _elements(memoryview(raw)[_ALIGNMENT_BYTES:], literal, shape, dtype, source)
 
 
 def _elements(
-    raw: bytes, literal: Dense | DenseResource, shape: tuple[int, ...], dtype: DType, source: Source
+    raw: bytes | memoryview, literal: Dense | DenseResource, shape: tuple[int, ...], dtype: DType, source: Source
 ) -> np.ndarray:
     count, size = math.prod(shape), len(raw)
     if dtype == BOOL:
