@@ -95,7 +95,7 @@ def tokenize(text: str) -> tuple[list[str], list[int]]:
             starts.append(at)
             if not match[1]:
                 return tokens, starts
-            if blob[1] and blob[0] - match.end() <= _NEAR and not text[match.end() : blob[0]].strip():
+            if 0 <= blob[0] - match.end() <= _NEAR and blob[1] and not text[match.end() : blob[0]].strip():
                 at = blob[0]
                 break
         if at == blob[0]:
