@@ -11,9 +11,10 @@ from tcp_eqsat.lang.complex_functions import function_parts
 from tcp_eqsat.lang.dims import symbol
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.complex_views import view_as_complex, view_as_real
+from tcp_eqsat.lang.ops.elementwise import scalar_vjp
 from tcp_eqsat.lang.program import Function, Node
 from tcp_eqsat.lang.reference import evaluate
-from tcp_eqsat.lang.scalar import COMPLEX_FORMS, evaluate_op, function_of, scalar_op_named
+from tcp_eqsat.lang.scalar import COMPLEX_FORMS, NOT_DIFFERENTIABLE, evaluate_op, function_of, scalar_op_named
 from tcp_eqsat.lang.types import BOOL, C64, C128, F32, F64, TensorType
 
 PARTS = (0.0, -0.0, 1.0, -1.5, 0.3, 2.0**-40, 2.0**30, -7.0)
@@ -196,3 +197,31 @@ def test_programs_taken_apart_compute_the_same(make):
         seen = np.ascontiguousarray(found).view(want.dtype).reshape(want.shape) if want.dtype.kind == "c" else found
         np.testing.assert_allclose(seen, want, rtol=1e-5)
         np.testing.assert_allclose(again, want, rtol=1e-5)
+
+
+DIFFERENTIABLE = sorted(
+    name for name in COMPLEX_FORMS if scalar_op_named(name).derivative is not NOT_DIFFERENTIABLE
+    and (not name.startswith("astype_") or name in ("astype_f64", "astype_c128")))
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_cotangents_of_complex_operands(name):
+    """Re(g dw) = sum of Re(cotangent dz), by central differences along random directions."""
+    op = scalar_op_named(name)
+    random = np.random.default_rng(3)
+
+    def numbers():
+        return random.standard_normal(20) + 1j * random.standard_normal(20)
+
+    dtypes = (C128,) * op.arity if op.arity < 3 else (BOOL, C128, C128)
+    arrays = [numbers() if dtype == C128 else numbers().real > 0 for dtype in dtypes]
+    directions = [numbers() if dtype == C128 else False for dtype in dtypes]
+    result = op.result_dtype(*dtypes)
+    g = numbers() if result.is_complex else numbers().real
+    ahead, behind = (evaluate_op(op, result, *(
+        x + sign * 1e-6 * d if x.dtype != bool else x for x, d in zip(arrays, directions, strict=True)))
+        for sign in (1, -1))
+    moved = (g * (ahead - behind) / 2e-6).real
+    cotangents = [None if f is None else f.evaluate(g, *arrays) for f in scalar_vjp(function_of(op, *dtypes))]
+    found = sum((c * d).real for c, d in zip(cotangents, directions, strict=True) if c is not None)
+    np.testing.assert_allclose(found, moved, rtol=1e-4, atol=1e-6)

@@ -125,7 +125,8 @@ define_op(
 define_op(
     "dequantize", operands="x", attributes=QuantizationAttributes, infer=_infer_dequantize,
     reference=_reference_of_dequantize, pointful=TAKEN_APART, derivative=NOT_DIFFERENTIABLE,
-    doc="(stored - zero_point) * scale. The difference is exact; it, and the product, are rounded to that dtype.",
+    doc="(stored - zero_point) * scale. The difference is exact; it, and the product, are rounded to the expressed "
+        "dtype.",
 )
 define_op(
     "view_as_storage", operands="x", attributes=None, infer=_infer_storage, reference=lambda attributes, result, x: x,

@@ -144,8 +144,13 @@ def _of_absolute(g: ScalarExpr, x: ScalarExpr) -> ScalarExpr:
 
 
 def _of_winner(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr, direction: str) -> tuple[ScalarExpr, ScalarExpr]:
-    """The cotangent goes to the operand that wins, half to each in a tie."""
+    """The cotangent goes to the operand that wins, half to each in a tie. Complex numbers: it wins that is the result."""
     zero = literal(0, g.dtype)
+    if x.dtype.is_complex:
+        result = apply({"greater": "maximum", "less": "minimum"}[direction], x, y)
+        same = apply("equal", x, y)
+        of_x, of_y = (apply("where", apply("equal", result, operand), g, zero) for operand in (x, y))
+        return apply("where", same, g * 0.5, of_x), apply("where", same, g * 0.5, of_y)
     tie = apply("where", apply("equal", x, y), g * 0.5, zero)
     return apply("where", apply(direction, x, y), g, tie), apply("where", apply(direction, y, x), g, tie)
 

@@ -17,7 +17,7 @@ tanh = float_function(
 asinh = float_function(
     "asinh", np.arcsinh, lambda g, x: (g * apply("rsqrt", x * x + 1),), "Inverse hyperbolic sine; odd.")
 acosh = float_function(
-    "acosh", np.arccosh, lambda g, x: (g * apply("rsqrt", (x - 1) * (x + 1)),),
+    "acosh", np.arccosh, lambda g, x: (g * (apply("rsqrt", x - 1) * apply("rsqrt", x + 1)),),
     "Inverse hyperbolic cosine; NaN below 1.")
 atanh = float_function(
     "atanh", np.arctanh, lambda g, x: (g / ((1 - x) * (x + 1)),),

@@ -121,7 +121,8 @@ def _operation(node: Node, names: _Names, indent: str) -> str:
     if isinstance(node.attributes, CompositeAttributes):
         return _composite(node, node.attributes, operands, indent)
     regions = "".join(f" {label} {_region(region, indent)}" for label, region in _labelled(node.attributes))
-    return f"{node.op.name} {', '.join(operands)}{_generic(node.attributes)}{regions}"
+    head = f"{node.op.name} {', '.join(operands)}".rstrip()
+    return f"{head}{_generic(node.attributes)}{regions}"
 
 
 def _labelled(attributes: Any) -> Iterable[tuple[str, Region]]:
