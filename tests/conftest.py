@@ -14,6 +14,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first-program", type=int, default=0, help="the seed of the first one")
     parser.addoption("--mutations", type=int, default=300, help="how many damaged MLIR texts to read")
     parser.addoption("--numerics", choices=tuple(TIERS), default="exact", help="the tier of random programs")
+    parser.addoption("--rewrite", action="store_true", help="write docs/operations.md anew instead of comparing it")
     parser.addoption("--peers", action="store_true", help="also run tests/peers, which needs the extra `peers`")
 
 

@@ -144,7 +144,7 @@ def _of_absolute(g: ScalarExpr, x: ScalarExpr) -> ScalarExpr:
 
 
 def _of_winner(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr, direction: str) -> tuple[ScalarExpr, ScalarExpr]:
-    """The cotangent goes to the operand that wins, half to each in a tie. Complex numbers: it wins that is the result."""
+    """The cotangent goes to the operand that wins, half to each in a tie."""
     zero = literal(0, g.dtype)
     if x.dtype.is_complex:
         result = apply({"greater": "maximum", "less": "minimum"}[direction], x, y)
