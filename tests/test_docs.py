@@ -1,4 +1,4 @@
-"""docs/operations.md: every operation stands in it, it is what the generator writes, compiled code does what it shows."""
+"""docs/operations.md: every operation stands in it, is what the generator writes, and holds of compiled code."""
 
 from __future__ import annotations
 
