@@ -32,10 +32,11 @@ from tcp_eqsat.lang.apart import take_apart
 from tcp_eqsat.lang.atoms import Refinement, refine_axes
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.dims import Size, Symbol
+from tcp_eqsat.lang.in_place import update_in_place
 from tcp_eqsat.lang.loops import capture_unchanged
 from tcp_eqsat.lang.op import regions_of
 from tcp_eqsat.lang.ops.structure import expand
-from tcp_eqsat.lang.plan import Kernel, Plan, Routine
+from tcp_eqsat.lang.plan import Kernel, Plan, Routine, verify_plan
 from tcp_eqsat.lang.program import Function, Program, Region
 from tcp_eqsat.lang.specialise import freeze
 from tcp_eqsat.lang.tiers import Numerics, Permissions, permissions
@@ -260,8 +261,11 @@ def _optimize(
         with watch.stage("regions"):
             _optimize_regions(refinement.refined, options, budget)
     saturation, before, best = _search(refinement, frozen, options, budget, watch)
-    report = Report.of(frozen, granted, saturation.report, before, best, watch.seconds)
-    return Optimized(apart.restored(refinement.restored(best.function)), best.plan, report, saturation)
+    with watch.stage("in place"):
+        plan = update_in_place(best.plan)
+        verify_plan(plan)
+    report = Report.of(frozen, granted, saturation.report, before, best, plan, watch.seconds)
+    return Optimized(apart.restored(refinement.restored(best.function)), plan, report, saturation)
 
 
 @dataclasses.dataclass(frozen=True)

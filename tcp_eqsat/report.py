@@ -9,7 +9,7 @@ from typing import Any
 
 from tcp_eqsat.egraph import SaturationReport
 from tcp_eqsat.extract import Extraction
-from tcp_eqsat.lang.plan import format_step
+from tcp_eqsat.lang.plan import Plan, format_step
 from tcp_eqsat.lang.program import Function
 from tcp_eqsat.lang.tiers import Permissions
 
@@ -44,11 +44,11 @@ class Report:
 
     @classmethod
     def of(cls, function: Function, granted: Permissions, saturation: SaturationReport, before: Extraction,
-           best: Extraction, seconds: Mapping[str, float]) -> Report:
+           best: Extraction, plan: Plan, seconds: Mapping[str, float]) -> Report:
         operations = sum(1 for x in function.nodes() if x.op.arity != 0)
-        texts = tuple(format_step(step, best.plan) for step in best.plan.steps)
+        texts = tuple(format_step(step, plan) for step in plan.steps)
         return cls(function.name, str(function), str(granted), operations, saturation, before.cost, best.cost,
-                   len(before.plan.kernels), len(best.plan.kernels), texts, best, dict(seconds))
+                   len(before.plan.kernels), len(plan.kernels), texts, best, dict(seconds))
 
     def __str__(self) -> str:
         """A few lines: signature, rewriting, kernels and cost, seconds by stage."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import weakref
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from tcp_eqsat.codegen import call_ir, numpy_abi
 from tcp_eqsat.codegen.call_steps import ALLOCATION
 from tcp_eqsat.codegen.call_table import Table
 from tcp_eqsat.codegen.interpreted_call import InterpretedCall
-from tcp_eqsat.codegen.jit import Module, compile_module
+from tcp_eqsat.codegen.jit import shared_module
 from tcp_eqsat.codegen.signature import Parameter, Signature, WorkspaceBytes
-from tcp_eqsat.codegen.target import host_target
 from tcp_eqsat.errors import ArgumentError
 from tcp_eqsat.lang.dims import symbols_of
 
@@ -45,6 +43,8 @@ class CompiledCall:
 
     Raises ArgumentError (number or names of arguments, an unusable `out`), TypeMismatch (dtype, rank),
     ShapeMismatch (sizes that contradict each other, a range or a guard) and MemoryError; then nothing was written.
+    In the main thread a function with loops also raises what a signal's handler raises, KeyboardInterrupt for Ctrl-C;
+    then what is in `out` means nothing.
     """
 
     __slots__ = ("__name__", "__weakref__", "function", "signature")
@@ -76,13 +76,15 @@ def make_call(
     *,
     name: str = "function",
     implementation: str | None = None,
+    is_watched: bool = False,
 ) -> CompiledCall:
     """A callable around `void entry(ptr parameters, ptr results, ptr constants, ptr workspace, ptr sizes)`.
 
     The entry gets arrays of data addresses (C-contiguous, aligned to their items, native byte order), the address
     `constants_address`, a workspace aligned to 64 bytes, and the values of `signature.symbols` as i64. It must be
     safe to run in several threads at once, without the GIL. `keep_alive` holds what the addresses belong to; it
-    must not refer to the result, since the garbage collector does not see it.
+    must not refer to the result, since the garbage collector does not see it. An entry that `is_watched` is
+    `i32 entry(..., ptr watch)`, see `interrupts`.
 
     `implementation` is "compiled" or "python"; by default the environment variable TCP_EQSAT_CALL, else compiled
     where this interpreter allows it. Raises ArgumentError for another one, and for a workspace whose size mentions
@@ -90,10 +92,12 @@ def make_call(
     """
     if not callable(workspace_bytes):
         signature.require_known(*symbols_of(workspace_bytes))
-    interpreted = InterpretedCall(signature, entry_address, workspace_bytes, constants_address, keep_alive)
+    interpreted = InterpretedCall(
+        signature, entry_address, workspace_bytes, constants_address, keep_alive, is_watched=is_watched)
     function: Any = interpreted
     if _is_compiled(implementation):
-        function = _compiled(interpreted, signature, entry_address, workspace_bytes, constants_address, name)
+        function = _compiled(interpreted, signature, entry_address, workspace_bytes, constants_address, name,
+                             is_watched)
     call: CompiledCall = callable_class(CompiledCall, function)(name, signature, function)
     return call
 
@@ -155,6 +159,7 @@ def _compiled(
     workspace_bytes: WorkspaceBytes,
     constants_address: int,
     name: str,
+    is_watched: bool,
 ) -> Any:
     """The compiled call as a built-in function.
 
@@ -162,7 +167,7 @@ def _compiled(
     method definition thus live until the last reference to the function goes, in whatever order a cycle that
     holds it is cleared.
     """
-    module = _module(call_ir.emit_call(signature, workspace_bytes))
+    module = shared_module(call_ir.emit_call(signature, workspace_bytes, is_watched))
     places = Table.of(signature)
     names = [sys.intern(text) for text in (*(p.name for p in signature.parameters), "out")]
     count_bytes = _native(workspace_bytes, len(signature.symbols))
@@ -201,14 +206,3 @@ def _native(workspace_bytes: WorkspaceBytes, symbols: int) -> Any:
             return -1
 
     return _workspace_function(count)
-
-
-_MODULES: weakref.WeakValueDictionary[str, Module] = weakref.WeakValueDictionary()
-
-
-def _module(text: str) -> Module:
-    """The machine code of `text`, shared by all calls that have the same."""
-    module = _MODULES.get(text)
-    if module is None:
-        module = _MODULES[text] = compile_module(text, host_target(), effort=0)
-    return module

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tcp_eqsat.codegen import interrupts
 from tcp_eqsat.codegen import numpy_abi as abi
 from tcp_eqsat.codegen.call_steps import is_plain, match_names, workspace_functions
 from tcp_eqsat.codegen.call_table import Table
@@ -25,13 +26,16 @@ RELEASES_ABOVE = 1 << 14
 """Elements of all arrays together above which the GIL is released: some microseconds of work."""
 
 
-def emit_call(signature: Signature, workspace_bytes: WorkspaceBytes) -> str:
+def emit_call(signature: Signature, workspace_bytes: WorkspaceBytes, is_watched: bool = False) -> str:
     """The text of a module that defines `ptr @call(ptr self, ptr arguments, i64 count, ptr names)`.
 
-    `self` is an array of objects: the interpreted call, then an int64 array, the table.
+    `self` is an array of objects: the interpreted call, then an int64 array, the table. `is_watched`: the entry may be
+    interrupted.
     """
     table = Table.of(signature)
-    parts = [_Call(signature, workspace_bytes, table).text(), match_names(table), is_plain(), INTRINSICS]
+    parts = [_Call(signature, workspace_bytes, table, is_watched).text(), match_names(table), is_plain(), INTRINSICS]
+    if is_watched:
+        parts.append(interrupts.run_text("internal"))
     if workspace_bytes != 0:
         parts.append(workspace_functions(table))
     return "\n".join(parts)
@@ -40,10 +44,13 @@ def emit_call(signature: Signature, workspace_bytes: WorkspaceBytes) -> str:
 class _Call:
     """Writes the body of one call, part after part."""
 
-    def __init__(self, signature: Signature, workspace_bytes: WorkspaceBytes, table: Table) -> None:
+    def __init__(
+        self, signature: Signature, workspace_bytes: WorkspaceBytes, table: Table, is_watched: bool
+    ) -> None:
         self._signature = signature
         self._workspace_bytes = workspace_bytes
         self._table = table
+        self._is_watched = is_watched
         self._text = CheckedText(exit="interpret")
         self._sizes = SizeText(self._text)
         self._results = range(len(signature.results))
@@ -254,6 +261,23 @@ class _Call:
         arguments = f"ptr %inputs, ptr %outputs, ptr {constants}, ptr {workspace}, ptr %sizes"
         elements = self._wrapping("add", 0, map(self._elements, shapes))
         much = text.compare("ugt", elements, RELEASES_ABOVE)
+        status = ""
+        if self._is_watched:
+            given = ", ".join(f"ptr {self._address(name)}" for name in interrupts.NEEDED)
+            released = text.value(f"zext i1 {much} to i32")
+            entry = self._address("entry")
+            status = text.value(f"call i32 @{interrupts.RUN}(ptr {entry}, {arguments}, {given}, i32 {released})")
+        else:
+            self._enter(arguments, much)
+        if self._workspace_bytes != 0:
+            text.line(f"call void @give_back(ptr %table, ptr {workspace})")
+        if self._is_watched:
+            text.exit = "raise"
+            text.require_equal(status, 0, "i32")
+
+    def _enter(self, arguments: str, much: str) -> None:
+        """Calls an entry that can't be interrupted."""
+        text = self._text
         text.line(f"br i1 {much}, label %release, label %keep")
         text.label("release")
         thread = self._call("ptr", "save_thread", "")
@@ -264,8 +288,6 @@ class _Call:
         self._perform("entry", arguments)
         text.line("br label %done")
         text.label("done")
-        if self._workspace_bytes != 0:
-            text.line(f"call void @give_back(ptr %table, ptr {workspace})")
 
     def _finish(self) -> None:
         text = self._text
@@ -279,6 +301,7 @@ class _Call:
             for number, array in enumerate(objects):
                 self._call("i32", "set_item", f"ptr {result}, i64 {number}, ptr {array}")
             text.line(f"ret ptr {result}")
+        if len(objects) != 1 or self._is_watched:
             text.label("raise")
             self._drop_results()
             text.line("ret ptr null")

@@ -83,7 +83,7 @@ def compile_plan(plan: Plan, target: CpuTarget | None = None) -> CompiledFunctio
     module = compile_module(made.text, target, optimized=made.procedures)
     clock.stage("compile")
     call = make_call(signature, module.address(NAME), made.workspace.bytes, made.constants.address,
-                     (module, made.constants), name=plan.name)
+                     (module, made.constants), name=plan.name, is_watched=made.is_watched)
     clock.stage("wrap")
     function: CompiledFunction = callable_class(CompiledFunction, call.function)(
         plan, parts, made, module, call, times)

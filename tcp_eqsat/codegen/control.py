@@ -1,7 +1,8 @@
 """Control flow as LLVM text: a function each, which calls the functions of its bodies.
 
-A body is a plan, whose function takes arrays of pointers (see `entry`). State that a loop hands on lies in two buffers
-in turn: the result's own and scratch memory, never in the operand's. Slices of sequences are pointers into them.
+A body is a plan, whose function takes arrays of pointers (see `entry`). State that a loop's body changes in place lies
+in the result's memory, other state in two buffers in turn: the result's own and scratch memory, never in the operand's.
+Slices of sequences are pointers into them. Loops can be interrupted between turns (see `interrupts`).
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tcp_eqsat.codegen.interrupts import INTERRUPTED, call_watched, count_down
 from tcp_eqsat.codegen.memory import byte_count
 from tcp_eqsat.codegen.size_ir import CheckedText, Operand
+from tcp_eqsat.codegen.work import turn_work
 from tcp_eqsat.lang.dims import Dim, Size, maximum
 from tcp_eqsat.lang.ops.attributes import CaseAttributes, IfAttributes, ScanAttributes, WhileAttributes
 from tcp_eqsat.lang.ops.control import split_scan
@@ -22,24 +25,26 @@ from tcp_eqsat.lang.types import TensorType
 
 @dataclass(frozen=True)
 class BodyFunction:
-    """The function `symbol` of a body, and the bytes of workspace that it needs."""
+    """The function `symbol` of a body, the bytes of workspace that it needs, and whether it may be interrupted."""
 
     symbol: str
     workspace: Size
+    is_watched: bool
 
 
 @dataclass(frozen=True)
 class ControlCode:
     """A function in LLVM text.
 
-    Its arguments are the address of the constants, operands, results, scratch memory of so many bytes each, and then
-    `sizes`, in order.
+    Its arguments are the address of the constants, operands, results, scratch memory of so many bytes each, then
+    `sizes`, in order, and the watch if it may be interrupted.
     """
 
     symbol: str
     text: str
     scratch: tuple[Size, ...]
     sizes: tuple[Size, ...]
+    is_watched: bool
 
 
 def emit_control(step: Control, plan: Plan, bodies: Sequence[BodyFunction], symbol: str) -> ControlCode:
@@ -71,13 +76,20 @@ class _Writer:
         self.entry: list[str] = []
         self.sizes: dict[Size, str] = {}
         self.scratch: list[Size] = [functools.reduce(maximum, (body.workspace for body in bodies))]
+        is_loop = isinstance(step.attributes, (WhileAttributes, ScanAttributes))
+        self.is_watched = is_loop or any(body.is_watched for body in bodies)
 
     def function(self, symbol: str) -> ControlCode:
         pointers = [*self.operands, *self.targets, *(f"%s{n}" for n in range(len(self.scratch)))]
-        arguments = ["ptr %constants", *(f"ptr {x}" for x in pointers), *(f"i64 {n}" for n in self.sizes.values())]
-        lines = [f"define internal void @{symbol}({', '.join(arguments)}) nounwind {{", "entry:", *self.entry,
-                 "  br label %start", "start:", *self.text.lines, "  br label %leave", "leave:", "  ret void", "}"]
-        return ControlCode(symbol, "\n".join(lines), tuple(self.scratch), tuple(self.sizes))
+        arguments = ["ptr %constants", *(f"ptr {x}" for x in pointers), *(f"i64 {n}" for n in self.sizes.values()),
+                     *(["ptr %watch"] if self.is_watched else [])]
+        result, done = ("i32", "ret i32 0") if self.is_watched else ("void", "ret void")
+        lines = [f"define internal {result} @{symbol}({', '.join(arguments)}) nounwind {{", "entry:", *self.entry,
+                 "  br label %start", "start:", *self.text.lines, "  br label %leave", "leave:", f"  {done}"]
+        if self.is_watched:
+            lines += [f"{INTERRUPTED}:", "  ret i32 1"]
+        return ControlCode(
+            symbol, "\n".join((*lines, "}")), tuple(self.scratch), tuple(self.sizes), self.is_watched)
 
     # Parts
 
@@ -102,14 +114,26 @@ class _Writer:
 
     def call(self, number: int, parameters: Sequence[str], results: Sequence[str]) -> None:
         """Runs a body on memory."""
-        plan = self.step.bodies[number]
+        plan, function = self.step.bodies[number], self.bodies[number]
         values = [self.size(symbol_dim(symbol)) for symbol in plan.symbols]
-        arguments = (self.array("ptr", parameters), self.array("ptr", results), "%constants", "%s0",
-                     self.array("i64", values))
-        self.text.line(f"call void @{self.bodies[number].symbol}({', '.join(f'ptr {x}' for x in arguments)})")
+        arguments = [self.array("ptr", parameters), self.array("ptr", results), "%constants", "%s0",
+                     self.array("i64", values)]
+        call_watched(self.text, function.symbol, [f"ptr {x}" for x in arguments], function.is_watched)
+
+    def count_turn(self) -> None:
+        """Counts what a turn of a loop does; leaves where the call is interrupted."""
+        count_down(self.text, self.size(turn_work(self.step.bodies)))
 
     def copy(self, target: str, source: str, type_: TensorType) -> None:
         self.text.copy(target, source, self.size(byte_count(type_)))
+
+    def changed_in_place(self, count: int) -> dict[int, str]:
+        """The state that the body changes where it is, in the result's memory, by number; it is brought there first."""
+        kept = {k for _, k in self.step.bodies[-1].in_place}
+        assert all(k < count for k in kept), self.step.name
+        for k in sorted(kept - {k for _, k in self.step.in_place}):
+            self.copy(self.targets[k], self.operands[k], self.results[k])
+        return {k: self.targets[k] for k in kept}
 
     def labels(self, *stems: str) -> tuple[str, ...]:
         return tuple(map(self.text.name, stems))
@@ -130,11 +154,7 @@ class _Writer:
         condition = self.is_true(self.operands[0])
         yes, no, done = self.labels("yes", "no", "done")
         self.branch(condition, yes, no)
-        for number, label in enumerate((yes, no)):
-            self.text.label(label)
-            self.call(number, self.operands[1:], self.targets)
-            self.jump(done)
-        self.text.label(done)
+        self.branches((yes, no), done)
 
     def case(self) -> None:
         index = self.text.load("i32", self.operands[0])
@@ -142,6 +162,9 @@ class _Writer:
         (done,) = self.labels("done")
         choices = " ".join(f"i32 {n}, label %{label}" for n, label in enumerate(labels))
         self.text.line(f"switch i32 {index}, label %{labels[-1]} [ {choices} ]")
+        self.branches(labels, done)
+
+    def branches(self, labels: Sequence[str], done: str) -> None:
         for number, label in enumerate(labels):
             self.text.label(label)
             self.call(number, self.operands[1:], self.targets)
@@ -152,30 +175,36 @@ class _Writer:
 
     def while_(self, count: int) -> None:
         """The state is where the last turn left it: the operand, the result, or scratch memory."""
-        state, captures = self.operands[:count], self.operands[count:]
-        others = [self.memory(byte_count(t)) for t in self.results]
+        captures = self.operands[count:]
+        in_place = self.changed_in_place(count)
+        turning = [n for n in range(count) if n not in in_place]
+        others = {n: self.memory(byte_count(self.results[n])) for n in turning}
         flag = self.array("i64", [0])
-        head, turn, done = self.labels("while", "turn", "done")
+        head, turn, back, done = self.labels("while", "turn", "back", "done")
         self.jump("before")
         self.text.label("before")
         self.jump(head)
         self.text.label(head)
-        now, place = self.phis(count)
+        names, place = self.phis(len(turning))
+        moving = dict(zip(turning, names, strict=True))
+        now = [in_place.get(n) or moving[n] for n in range(count)]
         self.call(0, [*now, *captures], [flag])
         self.branch(self.is_true(flag), turn, done)
         self.text.label(turn)
-        following = [self.other(x, target, other) for x, target, other in zip(now, self.targets, others, strict=True)]
-        self.call(1, [*now, *captures], following)
+        self.count_turn()
+        following = {n: self.other(moving[n], self.targets[n], others[n]) for n in turning}
+        self.call(1, [*now, *captures], [in_place.get(n) or following[n] for n in range(count)])
+        self.jump(back)
+        self.text.label(back)
         self.jump(head)
         self.text.lines[place:place] = [
-            f"  {x} = phi ptr [ {first}, %before ], [ {after}, %{turn} ]"
-            for x, first, after in zip(now, state, following, strict=True)]
+            f"  {moving[n]} = phi ptr [ {self.operands[n]}, %before ], [ {following[n]}, %{back} ]" for n in turning]
         self.text.label(done)
-        for x, target, type_ in zip(now, self.targets, self.results, strict=True):
+        for n in turning:
             copy, kept = self.labels("copy", "kept")
-            self.branch(self.text.compare("eq", x, target, "ptr"), kept, copy)
+            self.branch(self.text.compare("eq", moving[n], self.targets[n], "ptr"), kept, copy)
             self.text.label(copy)
-            self.copy(target, x, type_)
+            self.copy(self.targets[n], moving[n], self.results[n])
             self.jump(kept)
             self.text.label(kept)
 
@@ -188,37 +217,41 @@ class _Writer:
         return self.text.value(f"select i1 {self.text.compare('eq', now, target, 'ptr')}, ptr {scratch}, ptr {target}")
 
     def scan(self, attributes: ScanAttributes) -> None:
-        """Carries are in turn in the result and in scratch memory, so that the last ones are in the result."""
+        """Carries that turn are in the result and in scratch memory, so that the last ones are in the result."""
         carries, sequences, captures = split_scan(self.operands, attributes)
         _, sequence_types, _ = split_scan(self.types, attributes)
         count = attributes.carries
-        others = [self.memory(byte_count(t)) for t in self.results[:count]]
+        in_place = self.changed_in_place(count)
+        turning = [n for n in range(count) if n not in in_place]
+        others = {n: self.memory(byte_count(self.results[n])) for n in turning}
         length = self.size(attributes.length)
-        head, done, empty = self.labels("scan", "done", "empty")
+        head, back, done, empty = self.labels("scan", "back", "done", "empty")
         self.jump("before")
         self.text.label("before")
         self.branch(self.text.compare("sgt", length, 0), head, empty)
         self.text.label(head)
-        names, place = self.phis(count + 1)
-        index, now = names[0], names[1:]
+        (index, *names), place = self.phis(len(turning) + 1)
+        moving = dict(zip(turning, names, strict=True))
+        self.count_turn()
         left = self.text.value(f"sub i64 {self.text.value(f'sub i64 {length}, {index}')}, 1")
         odd = self.text.compare("ne", self.text.value(f"and i64 {left}, 1"), 0)
-        following = [self.text.value(f"select i1 {odd}, ptr {other}, ptr {target}")
-                     for other, target in zip(others, self.targets, strict=False)]
+        following = {n: self.text.value(f"select i1 {odd}, ptr {others[n]}, ptr {self.targets[n]}") for n in turning}
         at = left if attributes.reverse else index
         slices = [self.slice(x, at, t) for x, t in zip(sequences, sequence_types, strict=True)]
         outputs = [self.slice(x, at, t) for x, t in zip(
             self.targets[count:], self.results[count:], strict=True)]
-        self.call(0, [*now, *slices, *captures], [*following, *outputs])
+        self.call(0, [*(in_place.get(n) or moving[n] for n in range(count)), *slices, *captures],
+                  [*(in_place.get(n) or following[n] for n in range(count)), *outputs])
         after = self.text.value(f"add i64 {index}, 1")
+        self.jump(back)
+        self.text.label(back)
         self.branch(self.text.compare("slt", after, length), head, done)
         self.text.lines[place:place] = [
-            f"  {index} = phi i64 [ 0, %before ], [ {after}, %{head} ]",
-            *(f"  {x} = phi ptr [ {first}, %before ], [ {next_}, %{head} ]"
-              for x, first, next_ in zip(now, carries, following, strict=True))]
+            f"  {index} = phi i64 [ 0, %before ], [ {after}, %{back} ]",
+            *(f"  {moving[n]} = phi ptr [ {carries[n]}, %before ], [ {following[n]}, %{back} ]" for n in turning)]
         self.text.label(empty)
-        for target, carry, type_ in zip(self.targets, carries, self.results, strict=False):
-            self.copy(target, carry, type_)
+        for n in turning:
+            self.copy(self.targets[n], carries[n], self.results[n])
         self.jump(done)
         self.text.label(done)
 

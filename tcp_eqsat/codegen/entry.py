@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tcp_eqsat.codegen.interrupts import INTERRUPTED, call_watched
 from tcp_eqsat.codegen.memory import Layout, byte_count
 from tcp_eqsat.codegen.size_ir import COPY, INTRINSICS, CheckedText, SizeText
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.plan import Plan, Port, Role
 
 NAME = "entry"
-"""`void entry(ptr parameters, ptr results, ptr constants, ptr workspace, ptr sizes)`, see `call.make_call`.
+"""`void entry(ptr parameters, ptr results, ptr constants, ptr workspace, ptr sizes)`, see `call.make_call`; with a loop
+inside `i32 entry(..., ptr watch)`, see `interrupts`.
 
 Bodies of control flow are functions of the same kind.
 """
@@ -21,13 +23,15 @@ Bodies of control flow are functions of the same kind.
 class StepCall:
     """A call of the function `symbol` with arrays (buffers, or scratch arrays by their place) and sizes.
 
-    `constants` says that the address of the constants comes first: the function runs plans.
+    `constants` says that the address of the constants comes first: the function runs plans. `is_watched`: it may be
+    interrupted.
     """
 
     symbol: str
     arrays: tuple[str, ...]
     sizes: tuple[Size, ...]
     constants: bool = False
+    is_watched: bool = False
 
 
 def result_owners(plan: Plan) -> dict[str, int]:
@@ -42,7 +46,7 @@ def result_owners(plan: Plan) -> dict[str, int]:
 
 def emit_entry(plan: Plan, calls: Sequence[StepCall], constants: Mapping[str, int], workspace: Layout,
                declarations: dict[str, str], symbol: str = NAME) -> str:
-    """The text of the function `symbol`, internal but for the entry.
+    """The text of the function `symbol`, internal but for the entry. It may be interrupted if one of its calls may.
 
     `constants` gives byte offsets by buffer, `declarations` collects what it calls.
     """
@@ -55,19 +59,25 @@ def emit_entry(plan: Plan, calls: Sequence[StepCall], constants: Mapping[str, in
         arguments = ["ptr %constants"] if call.constants else []
         arguments += [f"ptr {addresses.of(name)}" for name in call.arrays]
         arguments += [f"i64 {sizes.value(size)}" for size in call.sizes]
-        text.line(f"call void @{call.symbol}({', '.join(arguments)})")
+        call_watched(text, call.symbol, arguments, call.is_watched)
     owners = result_owners(plan)
+    in_place = {number for _, number in plan.in_place}
     for number, port in enumerate(plan.results):
-        if owners.get(plan.root(port.buffer).name) != number:
+        if number not in in_place and owners.get(plan.root(port.buffer).name) != number:
             source = addresses.of(plan.root(port.buffer).name)
             target = text.load("ptr", "%results", 8 * number)
             text.copy(target, source, sizes.value(byte_count(port.type)))
     text.line("br label %leave")
     text.label("leave")
-    text.line("ret void")
+    is_watched = any(call.is_watched for call in calls)
+    text.line("ret i32 0" if is_watched else "ret void")
+    if is_watched:
+        text.label(INTERRUPTED)
+        text.line("ret i32 1")
     linkage = "" if symbol == NAME else "internal "
-    given = ", ".join(f"ptr %{x}" for x in ("parameters", "results", "constants", "workspace", "sizes"))
-    head = f"define {linkage}void @{symbol}({given}) nounwind {{"
+    given = ["parameters", "results", "constants", "workspace", "sizes", *(["watch"] if is_watched else [])]
+    kind = "i32" if is_watched else "void"
+    head = f"define {linkage}{kind} @{symbol}({', '.join(f'ptr %{x}' for x in given)}) nounwind {{"
     for line in (*INTRINSICS.splitlines(), COPY):
         declarations.setdefault(line.split("@")[1].split("(")[0], line)
     return "\n".join((head, *text.lines, "}"))

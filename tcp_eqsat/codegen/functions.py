@@ -22,6 +22,7 @@ from tcp_eqsat.codegen.target import CpuTarget
 from tcp_eqsat.lang.dims import Size
 from tcp_eqsat.lang.plan import Control, Kernel, Plan, Role, Routine
 from tcp_eqsat.lang.procedural import Procedure
+from tcp_eqsat.lang.procedure_copies import without_copies
 from tcp_eqsat.lang.program import TensorData
 
 
@@ -31,7 +32,7 @@ class Parts:
 
     plans       every plan once, those inside of others first
     uses        for each step of each plan: the distinct kernel that it uses, if it is a kernel
-    procedures  numbers of the distinct procedures
+    procedures  numbers of the distinct procedures, without the copies of what is updated in place
     """
 
     plans: tuple[Plan, ...]
@@ -53,8 +54,13 @@ def find_parts(plan: Plan, target: CpuTarget) -> Parts:
     for each in plans:
         for step in each.steps:
             if isinstance(step, Routine):
-                procedures.setdefault(step.procedure, len(procedures))
+                procedures.setdefault(_procedure(step), len(procedures))
     return Parts(plans, uses, nests, procedures)
+
+
+def _procedure(step: Routine) -> Procedure:
+    """What runs: where the step works in place, the operands in question are not among those of the procedure."""
+    return without_copies(step.procedure, step.in_place)
 
 
 def _last(plan: Plan, plans: Sequence[Plan], uses: Sequence[Sequence[Use | None]]) -> dict[int, frozenset[str]]:
@@ -81,12 +87,16 @@ def _every_plan(plan: Plan) -> Iterator[Plan]:
 
 @dataclass(frozen=True)
 class ModuleText:
-    """LLVM text with the function `entry.NAME`; what it calls of `procedures` is text of its own, to be optimised."""
+    """LLVM text with the function `entry.NAME`; what it calls of `procedures` is text of its own, to be optimised.
+
+    `is_watched` says that the function may be interrupted.
+    """
 
     text: str
     procedures: str
     workspace: Layout
     constants: ConstantBlock
+    is_watched: bool
 
 
 def emit_module(parts: Parts, target: CpuTarget) -> ModuleText:
@@ -101,7 +111,7 @@ def emit_module(parts: Parts, target: CpuTarget) -> ModuleText:
         symbol = NAME if number == len(parts.plans) - 1 else f"body{number}"
         made = _PlanFunction(plan, symbol, parts, number)
         made.add_calls(kernels, procedures, bodies)
-        bodies[id(plan)] = BodyFunction(symbol, made.workspace.bytes)
+        bodies[id(plan)] = BodyFunction(symbol, made.workspace.bytes, made.is_watched)
         functions.append(made)
     constants = ConstantBlock({
         f"{made.number}.{name}": data for made in functions for name, data in made.constants().items()})
@@ -114,7 +124,7 @@ def emit_module(parts: Parts, target: CpuTarget) -> ModuleText:
     return ModuleText(
         _joined([*(code.text for code in kernels), *controls, *entries], declarations),
         _joined([code.text for code in procedures], outside) if procedures else "",
-        functions[-1].workspace, constants)
+        functions[-1].workspace, constants, functions[-1].is_watched)
 
 
 def _joined(texts: Sequence[str], declarations: dict[str, str]) -> str:
@@ -142,16 +152,18 @@ class _PlanFunction:
                     assert use is not None
                     self._kernel(number, use, kernels[use.distinct])
                 case Routine():
-                    code = procedures[self.parts.procedures[step.procedure]]
+                    code = procedures[self.parts.procedures[_procedure(step)]]
                     sizes = [byte_count(x.type) for x in step.procedure.scratch]
-                    arrays = (*self._roots(step), *self._scratch(number, sizes))
+                    kept = [x for n, x in enumerate(step.operands) if n not in {j for j, _ in step.in_place}]
+                    arrays = (*self._roots((*kept, *step.results)), *self._scratch(number, sizes))
                     self.calls.append(StepCall(code.symbol, arrays, code.sizes))
                 case Control():
                     inside = [bodies[id(body)] for body in step.bodies]
                     control = emit_control(step, self.plan, inside, f"control{self.number}_{number}")
                     self.controls.append(control.text)
-                    arrays = (*self._roots(step), *self._scratch(number, control.scratch))
-                    self.calls.append(StepCall(control.symbol, arrays, control.sizes, constants=True))
+                    arrays = (*self._roots((*step.operands, *step.results)), *self._scratch(number, control.scratch))
+                    self.calls.append(StepCall(
+                        control.symbol, arrays, control.sizes, constants=True, is_watched=control.is_watched))
 
     def _kernel(self, number: int, use: Use, code: NestCode) -> None:
         nest = self.parts.nests[use.distinct]
@@ -163,8 +175,13 @@ class _PlanFunction:
                 places.append(_buffer(array, use))
         self.calls.append(StepCall(f"kernel{use.distinct}", tuple(places), code.sizes))
 
-    def _roots(self, step: Routine | Control) -> Iterator[str]:
-        return (self.plan.root(name).name for name in (*step.operands, *step.results))
+    @property
+    def is_watched(self) -> bool:
+        """Whether the function may be interrupted."""
+        return any(call.is_watched for call in self.calls)
+
+    def _roots(self, names: Sequence[str]) -> Iterator[str]:
+        return (self.plan.root(name).name for name in names)
 
     def _scratch(self, number: int, sizes: Sequence[Size]) -> list[str]:
         """Scratch memory for one step."""

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tcp_eqsat.codegen import interrupts, numpy_abi
+from tcp_eqsat.codegen.jit import Module, shared_module
 from tcp_eqsat.codegen.signature import Parameter, Signature, Solve, WorkspaceBytes
 from tcp_eqsat.errors import ArgumentError, ShapeMismatch, TypeMismatch, UnknownName
 from tcp_eqsat.lang.binding import describe_requirement
@@ -20,10 +22,15 @@ from tcp_eqsat.lang.types import TensorType, dtype_of
 
 _ALIGNMENT = 64
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+_RUN = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 9, ctypes.c_int)
+"""Called with the GIL, and raises the exception that it leaves behind."""
 
 
 class InterpretedCall:
-    """`call(*arrays, out=None)` for the entry at `entry_address`, which `keep_alive` keeps loaded."""
+    """`call(*arrays, out=None)` for the entry at `entry_address`, which `keep_alive` keeps loaded.
+
+    An entry that `is_watched` may be interrupted.
+    """
 
     def __init__(
         self,
@@ -32,10 +39,12 @@ class InterpretedCall:
         workspace_bytes: WorkspaceBytes,
         constants_address: int,
         keep_alive: object = None,
+        *,
+        is_watched: bool = False,
     ) -> None:
         self.signature = signature
         self.keep_alive = keep_alive
-        self._entry = _ENTRY(entry_address)
+        self._entry = _Watched(entry_address) if is_watched else _ENTRY(entry_address)
         self._workspace_bytes = workspace_bytes
         self._constants = constants_address
 
@@ -67,6 +76,20 @@ class InterpretedCall:
         if callable(self._workspace_bytes):
             return self._workspace_bytes(symbols)
         return evaluate(self._workspace_bytes, sizes.known)
+
+
+class _Watched:
+    """An entry that may be interrupted, as a function of its five arguments: raises what a signal's handler raises."""
+
+    def __init__(self, entry_address: int) -> None:
+        self._entry = entry_address
+        self._module: Module | None = None
+
+    def __call__(self, *arguments: Any) -> None:
+        if self._module is None:
+            self._module = shared_module(interrupts.run_text())
+        functions = numpy_abi.function_addresses(*interrupts.NEEDED)
+        _RUN(self._module.address(interrupts.RUN))(self._entry, *arguments, *functions, True)
 
 
 class _Sizes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
+import weakref
 
 import llvmlite.binding as llvm
 
-from tcp_eqsat.codegen.target import CpuTarget
+from tcp_eqsat.codegen.target import CpuTarget, host_target
 from tcp_eqsat.errors import VerificationError
 
 _LOCK = threading.RLock()
@@ -86,6 +87,17 @@ def compile_module(text: str, target: CpuTarget, optimize: bool = False, effort:
             for name in called:
                 module.get_function(name).linkage = "internal"
     return CompiledModule(module, target, effort)
+
+
+_SHARED: weakref.WeakValueDictionary[str, Module] = weakref.WeakValueDictionary()
+
+
+def shared_module(text: str) -> Module:
+    """The machine code, for this processor, of a text that checks and calls; one for all who have the same text."""
+    module = _SHARED.get(text)
+    if module is None:
+        module = _SHARED[text] = compile_module(text, host_target(), effort=0)
+    return module
 
 
 def _parse(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:

@@ -53,6 +53,7 @@ _FUNCTIONS = {
     "tuple_size": "PyTuple_Size",
     "save_thread": "PyEval_SaveThread",
     "restore_thread": "PyEval_RestoreThread",
+    "check_signals": "PyErr_CheckSignals",
     "allocate": "PyMem_RawMalloc",
     "release": "PyMem_RawFree",
 }
@@ -87,11 +88,13 @@ def runtime_addresses() -> tuple[int, ...]:
     """The addresses of the objects and functions named by RUNTIME. Only where there is no obstacle."""
     table = _api_table()
     assert table is not None and not obstacle()
-    functions = (
-        ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for name in _FUNCTIONS.values()
-    )
-    return id(np.ndarray), id(tuple), id(None), table[_NEW_ARRAY], *functions
+    return id(np.ndarray), id(tuple), id(None), table[_NEW_ARRAY], *function_addresses(*_FUNCTIONS)
+
+
+def function_addresses(*names: str) -> tuple[int, ...]:
+    """The addresses of functions of CPython, by their names in RUNTIME."""
+    return tuple(
+        ctypes.cast(getattr(ctypes.pythonapi, _FUNCTIONS[name]), ctypes.c_void_p).value or 0 for name in names)
 
 
 def _api_table() -> ctypes.Array[ctypes.c_size_t] | None:

@@ -4,6 +4,9 @@ A plan is a list of steps over buffers. A kernel is a small program in pointful 
 of one tensor at one index in terms of earlier definitions and buffers, and the definitions it stores. What is
 stored between kernels is decided here; what is recomputed, hoisted or kept in registers inside a kernel is the
 schedule's decision. A routine is a procedure over whole buffers. Control flow runs plans inside of the plan.
+
+What is updated in place is decided here too (by `in_place`): a buffer may lie in the memory of another one whose value
+nothing needs any more.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.lang.dims import Guard, Symbol, equal
 from tcp_eqsat.lang.op import Op, regions_of
+from tcp_eqsat.lang.ops.attributes import ScanAttributes, WhileAttributes
 from tcp_eqsat.lang.pointful import Affine, Apply, Choose, Expr, Fold, Literal, Operand, Position, walk_expr
 from tcp_eqsat.lang.procedural import Procedure
 from tcp_eqsat.lang.program import TensorData
@@ -33,13 +37,18 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Buffer:
-    """C-contiguous memory of one tensor type. `alias` names a buffer of the same memory under another shape."""
+    """C-contiguous memory of one tensor type.
+
+    alias   a buffer of the same value in the same memory, under another shape
+    within  a buffer of another value in the same memory: one takes the place of the other
+    """
 
     name: str
     type: TensorType
     role: Role
     alias: str | None = None
     data: TensorData | None = field(default=None, repr=False)
+    within: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,11 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Routine:
-    """An operation that a procedure computes: `operands` and `results` are the buffers of its arrays, in order."""
+    """An operation that a procedure computes: `operands` and `results` are the buffers of its arrays, in order.
+
+    in_place  (operand, result) by number: the result takes the operand's place, and what the procedure copies from one
+              to the other stays where it is
+    """
 
     name: str
     op: Op
@@ -85,6 +98,7 @@ class Routine:
     procedure: Procedure = field(repr=False)
     operands: tuple[str, ...]
     results: tuple[str, ...]
+    in_place: tuple[tuple[int, int], ...] = ()
 
     @property
     def loads(self) -> tuple[str, ...]:
@@ -106,6 +120,10 @@ class Control:
 
     `bodies` are the plans of its regions, in the order of `regions_of(attributes)`. Their parameters and results are
     the regions'; their symbols are symbols of the plan around them, which hands their values down.
+
+    in_place  (operand, result) by number: the result takes the operand's place. A branch has a body that does so with
+              its parameter; a loop's body changes the state where it is, and without this the loop copies the operand
+              into the result first
     """
 
     name: str
@@ -114,6 +132,7 @@ class Control:
     bodies: tuple[Plan, ...] = field(repr=False)
     operands: tuple[str, ...]
     results: tuple[str, ...]
+    in_place: tuple[tuple[int, int], ...] = ()
 
     @property
     def loads(self) -> tuple[str, ...]:
@@ -149,6 +168,9 @@ class Plan:
     """A whole program as steps in execution order.
 
     Symbols are every symbol that a size in the plan mentions; guards must hold before the first step runs.
+
+    in_place  (parameter, result) by number: whoever runs the plan gives both the same memory, where the result takes
+              the parameter's place. Only for bodies of control flow: the caller's arrays are never written
     """
 
     name: str
@@ -158,6 +180,7 @@ class Plan:
     steps: tuple[Step, ...]
     symbols: tuple[Symbol, ...]
     guards: tuple[Guard, ...] = ()
+    in_place: tuple[tuple[int, int], ...] = ()
 
     @property
     def kernels(self) -> tuple[Kernel | Routine, ...]:
@@ -171,7 +194,14 @@ class Plan:
         return tuple(found)
 
     def root(self, buffer: str) -> Buffer:
-        """The buffer that owns the memory, aliases followed."""
+        """The buffer that owns the memory."""
+        found = self.buffers[buffer]
+        while (owner := found.alias or found.within) is not None:
+            found = self.buffers[owner]
+        return found
+
+    def value(self, buffer: str) -> Buffer:
+        """The buffer whose value this one has under another shape, or itself."""
         found = self.buffers[buffer]
         while found.alias is not None:
             found = self.buffers[found.alias]
@@ -179,16 +209,18 @@ class Plan:
 
 
 def verify_plan(plan: Plan) -> None:
-    """Raises VerificationError where a name is unknown, read before it is written, or used with a wrong type."""
-    written = {b.name for b in plan.buffers.values() if b.role in (Role.PARAMETER, Role.CONSTANT)}
+    """Raises VerificationError where a name is unknown, a value is read before it is written or after another one took
+    its place, a buffer is used with a wrong type, or memory is written that is not the plan's."""
+    held = {plan.root(b.name).name: plan.value(b.name).name for b in plan.buffers.values()
+            if b.role in (Role.PARAMETER, Role.CONSTANT)}
+    given = {plan.root(plan.parameters[parameter].buffer).name for parameter, _ in plan.in_place}
     for step in plan.steps:
         kind = type(step).__name__.lower()
         for buffer in (*step.loads, *step.stores):
             if buffer not in plan.buffers:
                 raise VerificationError(f"{kind} {step.name} uses {buffer}, which nothing defines")
         for buffer in step.loads:
-            if plan.root(buffer).name not in written:
-                raise VerificationError(f"{kind} {step.name} reads {buffer} before any step writes it")
+            _verify_held(f"{kind} {step.name} reads {buffer}", buffer, held, plan)
         match step:
             case Kernel():
                 _verify_kernel(step, plan)
@@ -197,10 +229,28 @@ def verify_plan(plan: Plan) -> None:
                               tuple(x.type for x in procedure.results))
             case Control():
                 _verify_control(step, plan)
-        written.update(plan.root(buffer).name for buffer in step.stores)
+        for buffer in step.stores:
+            root = plan.root(buffer)
+            if root.role is Role.CONSTANT or (root.role is Role.PARAMETER and root.name not in given):
+                raise VerificationError(f"{kind} {step.name} writes {root.name}, a {root.role.value}")
+            held[root.name] = plan.value(buffer).name
     for port in plan.results:
-        if plan.root(port.buffer).name not in written:
+        if plan.root(port.buffer).name not in held:
             raise VerificationError(f"result {port.name} is never written")
+        _verify_held(f"result {port.name} is {port.buffer}", port.buffer, held, plan)
+    for parameter, result in plan.in_place:
+        memory, other = plan.parameters[parameter].buffer, plan.results[result].buffer
+        if plan.root(memory) is not plan.root(other):
+            raise VerificationError(f"{plan.name} requires {other} in the memory of {memory}")
+
+
+def _verify_held(use: str, buffer: str, held: Mapping[str, str], plan: Plan) -> None:
+    """Raises VerificationError unless the buffer's memory holds its value."""
+    found = held.get(plan.root(buffer).name)
+    if found is None:
+        raise VerificationError(f"{use} before any step writes it")
+    if found != plan.value(buffer).name:
+        raise VerificationError(f"{use}, whose memory holds {found} by then")
 
 
 def _verify_kernel(kernel: Kernel, plan: Plan) -> None:
@@ -223,13 +273,15 @@ def _verify_kernel(kernel: Kernel, plan: Plan) -> None:
 
 def _verify_types(step: Routine | Control, plan: Plan, operands: tuple[TensorType, ...],
                   results: tuple[TensorType, ...]) -> None:
-    """Buffers have the types that are required, and results lie in memory of their own."""
+    """Buffers have the types that are required, and results lie in memory of their own or take an operand's place."""
     for required, buffers in ((operands, step.operands), (results, step.results)):
         found = tuple(plan.buffers[buffer].type for buffer in buffers)
         if not _agree(required, found):
             raise VerificationError(f"step {step.name} requires {_listed(required)}, got {_listed(found)}")
     roots = [plan.root(buffer).name for buffer in step.results]
-    if len({*roots}) != len(roots) or {*roots} & {plan.root(buffer).name for buffer in step.operands}:
+    shared = {(j, k) for j, buffer in enumerate(step.operands) for k, root in enumerate(roots)
+              if plan.root(buffer).name == root}
+    if len({*roots}) != len(roots) or shared != {*step.in_place}:
         raise VerificationError(f"step {step.name} writes memory that it reads, or writes it twice")
 
 
@@ -244,6 +296,19 @@ def _verify_control(step: Control, plan: Plan) -> None:
             if not _agree(required, found):
                 raise VerificationError(
                     f"a body of step {step.name} requires {_listed(required)}, got {_listed(found)}")
+    if not _places_agree(step):
+        raise VerificationError(f"step {step.name} changes other operands in place than its bodies do")
+
+
+def _places_agree(step: Control) -> bool:
+    """Whether the bodies change in place what the step says and, in loops, nothing but state."""
+    *others, body = step.bodies
+    match step.attributes:
+        case WhileAttributes(count=state) | ScanAttributes(carries=state):
+            return all(not each.in_place for each in others) and {*step.in_place} <= {*body.in_place} and all(
+                j == k < state for j, k in body.in_place)
+        case _:
+            return all({(j + 1, k) for j, k in each.in_place} == {*step.in_place} for each in step.bodies)
 
 
 def _agree(required: Sequence[TensorType], found: Sequence[TensorType]) -> bool:
@@ -266,13 +331,21 @@ def format_step(step: Step, plan: Plan) -> str:
         return format_kernel(step, plan)
     operands, results = ", ".join(step.operands), ", ".join(step.results)
     kind = "routine" if isinstance(step, Routine) else "control"
-    lines = [f"{kind} {step.name}  {step.origin}({operands}) -> {results}"]
+    places = _places(step.in_place, step.operands, step.results)
+    lines = [f"{kind} {step.name}  {step.origin}({operands}) -> {results}{places}"]
     if isinstance(step, Control):
         for body in step.bodies:
             parameters = ", ".join(f"{port.name}: {port.type}" for port in body.parameters)
-            lines.append(f"  body {body.name}({parameters}) -> {', '.join(p.buffer for p in body.results)}")
+            outputs = [port.buffer for port in body.results]
+            places = _places(body.in_place, [port.buffer for port in body.parameters], outputs)
+            lines.append(f"  body {body.name}({parameters}) -> {', '.join(outputs)}{places}")
             lines += [f"    {line}" for inner in body.steps for line in format_step(inner, body).split("\n")]
     return "\n".join(lines)
+
+
+def _places(in_place: Sequence[tuple[int, int]], operands: Sequence[str], results: Sequence[str]) -> str:
+    """Which results take whose place: ", y in place of x"."""
+    return "".join(f", {results[k]} in place of {operands[j]}" for j, k in in_place)
 
 
 def format_kernel(kernel: Kernel, plan: Plan) -> str:

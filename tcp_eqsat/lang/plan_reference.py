@@ -74,7 +74,7 @@ def _allocate(plan: Plan, arrays: Sequence[np.ndarray], bindings: Bindings) -> d
     for port, array in zip(plan.parameters, arrays, strict=True):
         memory[plan.root(port.buffer).name] = np.ascontiguousarray(array, port.type.dtype.numpy)
     for buffer in plan.buffers.values():
-        if buffer.alias is not None or buffer.name in memory:
+        if plan.root(buffer.name) is not buffer or buffer.name in memory:
             continue
         memory[buffer.name] = buffer.data.array if buffer.data is not None else _unwritten(buffer, bindings)
     return memory
