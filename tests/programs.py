@@ -826,12 +826,14 @@ def random_program(
     """A function of at most `size` random operations (and leaves).
 
     stable  nothing discontinuous is applied to a value that is computed to some accuracy only
-    names   the tensor operations to use (default: those that are kernels)
+    names   the tensor operations to use, but for COMPOUND (default: those that are kernels)
     """
     generator = random.Random(f"program {seed}")
     maker = Maker(generator, tuple(dtypes), max_rank, symbolic, stable)
-    weights = [WEIGHTS.get(name, 4) or 4 for name in names or ()]
-    if names is None:
+    if names is not None:
+        names = [name for name in names if name not in COMPOUND]
+        weights = [WEIGHTS.get(name, 4) or 4 for name in names]
+    else:
         names = tuple(n for n in SAMPLERS if OPS[n].pointful is not PROCEDURAL)
         weights = [WEIGHTS.get(name, 4) for name in names]
     for _ in range(size):

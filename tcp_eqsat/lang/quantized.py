@@ -76,7 +76,8 @@ def parse_quantized(text: str) -> QuantizedDType:
 
     Raises ParseError for malformed text, UnknownName for unknown dtypes, TypeMismatch as `quantized`.
     """
-    malformed = ParseError(f"a quantised dtype is written like quant(i8:f32, 0.5:3), got quant{text}")
+    shown = " ".join(text.split())[:60]
+    malformed = ParseError(f"a quantised dtype is written like quant(i8:f32, 0.5:3), got quant{shown}")
     head, *pairs = (part.strip() for part in text.strip().removeprefix("(").removesuffix(")").split(","))
     try:
         storage, *rest = (part.strip() for part in head.split(":"))
