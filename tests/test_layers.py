@@ -45,7 +45,7 @@ LANG = (
     {"program", "tiers", "procedure_text", "procedure_copies"},
     {"op"},
     {"ops"},
-    {"grad_control", "plan"},
+    {"grad_control", "plan", "counting"},
     {"reference", "plan_reference", "grad", "text", "apart", "atoms", "loops", "specialise", "in_place"},
     {"batching"},
     {"jvp", "vmap"},

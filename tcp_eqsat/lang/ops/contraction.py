@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcp_eqsat.lang.dims import product
+from tcp_eqsat.lang.dims import less_equal, product
 from tcp_eqsat.lang.narrow import convert_array
 from tcp_eqsat.lang.op import define_op, tensor_types
 from tcp_eqsat.lang.ops.attributes import ContractAttributes
@@ -60,7 +60,7 @@ def _pointful(attributes: ContractAttributes, operands: tuple[TensorType, ...], 
         return apply_op("multiply", x, y)
     if result.dtype.is_narrow_float:
         x, y = converted(x, F32), converted(y, F32)
-    short = all(isinstance(n, int) for n in extents) and product(extents) <= _SHORT
+    short = less_equal(product(extents), _SHORT) is True
     total = Fold(scalar_op_named("add"), extents, attributes.rank, apply_op("multiply", x, y), contraction=not short)
     return converted(total, result.dtype)
 
