@@ -339,8 +339,8 @@ BAD_PROGRAMS = {
     "no function": ("a.mlir", "", ["the text has no function", "a.mlir:1:1"]),
     "malformed": ("a.mlir", HEAD + "  %0 = xla_hlo.add %x %x\n}", ["expected ", "a.mlir:2:23", "^^"]),
     "unclosed": ("a.mlir", HEAD, ["a.mlir:2:1"]),
-    "unknown operation": ("a.mlir", HEAD + '  %0 = "xla_hlo.tan"(%x) : (tensor<?xf32>) -> tensor<?xf32>\n'
-                          "  return %0 : tensor<?xf32>\n}", ["unknown operation 'xla_hlo.tan'", "a.mlir:2:8"]),
+    "unknown operation": ("a.mlir", HEAD + '  %0 = "xla_hlo.tanhh"(%x) : (tensor<?xf32>) -> tensor<?xf32>\n'
+                          "  return %0 : tensor<?xf32>\n}", ["unknown operation 'xla_hlo.tanhh'", "a.mlir:2:8"]),
     "unknown dialect": ("a.mlir", HEAD + '  %0 = "ylo.tanh"(%x) : (tensor<?xf32>) -> tensor<?xf32>\n'
                         "  return %0 : tensor<?xf32>\n}", ["unknown dialect 'ylo'", "a.mlir:2:8"]),
     "ill-typed operation": ("a.mlir", "func @f(%x: tensor<2xi32>) -> tensor<2xi32> {\n"
@@ -354,8 +354,8 @@ BAD_PROGRAMS = {
     "undefined value": ("a.mlir", HEAD + "  return %z : tensor<?xf32>\n}", ["%z", "a.mlir:2:10"]),
     "our text, no version": ("a.tcp", "func @f() -> () { return }", ["'tcp' is required", "a.tcp:1:1"]),
     "our text, other version": ("a.tcp", "tcp 9\nfunc @f() -> () { return }", ["version 1", "a.tcp:1:5"]),
-    "our text, unknown operation": ("a.tcp", "tcp 1\nfunc @f(%x: f32[b]) -> f32[b] {\n  %0 = tan %x: f32[b]\n"
-                                    "  return %0\n}", ["unknown operation 'tan'", "a.tcp:3:8"]),
+    "our text, unknown operation": ("a.tcp", "tcp 1\nfunc @f(%x: f32[b]) -> f32[b] {\n  %0 = tanhh %x: f32[b]\n"
+                                    "  return %0\n}", ["unknown operation 'tanhh'", "a.tcp:3:8"]),
     "our text, ill-typed": ("a.tcp", "tcp 1\nfunc @f(%x: i8[b]) -> i8[b] {\n  %0 = tanh %x: i8[b]\n"
                             "  return %0\n}", ["tanh requires a floating-point dtype", "a.tcp:3:"]),
     "our text, two ranges": ("a.tcp", "tcp 1\nfunc @f(%x: f32[b]) -> f32[b] where b in [1, 5], b in [7, 9] {\n"
@@ -425,7 +425,7 @@ def test_bad_options_of_one_verb(command, add_file):
     assert_refused(command("run", add_file, "--repeat", 0), "'--repeat'")
     assert_refused(command("run", add_file, "--random", "dice"), "'--random'")
     assert_refused(command("run", add_file, "--random", -1), "--random must not be negative, got -1")
-    assert_refused(command("optimize", add_file, "--emit", "poetry"), "'--emit'", "'tcp', 'kernels', 'loops'")
+    assert_refused(command("optimize", add_file, "--emit", "poetry"), "'--emit'", "'tcp', 'stablehlo', 'kernels'")
     assert_refused(command("optimize", add_file, "-o", add_file / "x", "--emit", "tcp"), "can't write")
     assert_refused(command("run"), "Missing argument")
     assert_refused(command("walk"), "No such command 'walk'")
@@ -514,10 +514,10 @@ def test_refusals_in_a_process_of_their_own(tmp_path):
     found = process("run", "a.mlir", cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(PROGRAMS.parents[1])})
     assert_refused(found)
     assert found.err == """\
-error: unknown operation 'xla_hlo.tan'; did you mean 'xla_hlo.tanh'?
+error: unknown operation 'xla_hlo.tanhh'; did you mean 'xla_hlo.tanh'?
   --> a.mlir:2:8
-   2 |   %0 = "xla_hlo.tan"(%x) : (tensor<?xf32>) -> tensor<?xf32>
-     |        ^^^^^^^^^^^^^
+   2 |   %0 = "xla_hlo.tanhh"(%x) : (tensor<?xf32>) -> tensor<?xf32>
+     |        ^^^^^^^^^^^^^^^
 """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tcp_eqsat.frontends.mlir.calls import CALLS
 from tcp_eqsat.frontends.mlir.expectations import CHECK, PROBES
 from tcp_eqsat.frontends.mlir.flow import FLOW
-from tcp_eqsat.frontends.mlir.hlo import CHLO, HLO
+from tcp_eqsat.frontends.mlir.hlo import CHLO, HLO, MHLO
 from tcp_eqsat.frontends.mlir.hlo_parallel import INTERPRETER
 from tcp_eqsat.frontends.mlir.shape_dialect import SHAPE, UNNAMED
 from tcp_eqsat.frontends.mlir.site import Lowering
@@ -23,7 +23,7 @@ DIALECTS: Mapping[str, Mapping[str, Lowering]] = {
     "flow": FLOW,
     "func": CALLS,
     "interpreter": {**INTERPRETER, **PROBES},
-    "mhlo": HLO,
+    "mhlo": MHLO,
     "shape": {**SHAPES, **SHAPE},
     "stablehlo": HLO,
     "tcp": TCP,

@@ -28,3 +28,5 @@ HLO: Mapping[str, Lowering] = {
 }
 
 CHLO: Mapping[str, Lowering] = {**CHLO_ELEMENTWISE, **CHLO_INDEXING, **CHLO_SOURCE}
+
+MHLO: Mapping[str, Lowering] = {**CHLO_ELEMENTWISE, **HLO, "topk": CHLO_INDEXING["top_k"]}

@@ -10,6 +10,7 @@ from tcp_eqsat.frontends.mlir.hlo_elementwise import convert
 from tcp_eqsat.frontends.mlir.scope import Content, Pack, Token, is_token, tensors_of
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
 from tcp_eqsat.frontends.mlir.tree import SyntaxType, TupleText
+from tcp_eqsat.lang.op import op_named
 from tcp_eqsat.lang.ops.builders import composite, parameter, results_of
 from tcp_eqsat.lang.ops.control import case, if_, while_
 from tcp_eqsat.lang.ops.regions import close_bodies, trace_body
@@ -125,6 +126,12 @@ def _tuple_element(site: Site) -> Content:
     return found.items[index]
 
 
+def _barrier(site: Site) -> tuple[Content, ...]:
+    """The operands, which are not optimised together with what uses them."""
+    barrier = op_named("optimization_barrier")
+    return tuple(Node.make(barrier, (x,)) if isinstance(x, Node) else x for x in site.contents())
+
+
 def _token(site: Site) -> Content:
     site.contents()
     return Token()
@@ -148,7 +155,7 @@ CONTROL: Mapping[str, Lowering] = {
     "domain": _first,
     "get_tuple_element": _tuple_element,
     "if": _if,
-    "optimization_barrier": lambda site: site.contents(),
+    "optimization_barrier": _barrier,
     "trace": _nothing,
     "tuple": lambda site: Pack(site.contents()),
     "while": _while,
