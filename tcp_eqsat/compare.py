@@ -37,8 +37,8 @@ class Comparison:
 def compare(found: np.ndarray, expected: np.ndarray, *, signs: bool = False) -> Comparison:
     """Whether two arrays agree: equal dtype and shape, integers exactly, floats within tolerance.
 
-    Any NaN equals any NaN; infinities must be equal. `signs` also asks that zeros have equal signs. The parts of complex
-    numbers are compared one by one.
+    Any NaN equals any NaN; infinities must be equal. `signs` also asks that zeros have equal signs. The parts of
+    complex numbers are compared one by one.
     """
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return Comparison(np.inf, np.inf, False, f"expected {expected.dtype}{list(expected.shape)}, got "

@@ -927,8 +927,8 @@ def special_values(dtype: DType) -> np.ndarray:
         return convert_array(np.array(sorted(n for n in numbers if least <= n <= most), wide), dtype)
     limits = float_limits(dtype)
     positive = [0.0, limits.least, limits.least * 3, limits.least_normal, limits.epsilon, 1e-3, 0.25, 0.5,
-                1 - limits.epsilon / 2, 1.0, 1 + limits.epsilon, 1.5, 2.0, 2.5, 3.0, np.pi / 2, 10.0, 88.5, 127.5, 128.0,
-                255.5, 2.0 ** 31, 2.0 ** 32, 2.0 ** 63, 2.0 ** 64, limits.largest, np.inf]
+                1 - limits.epsilon / 2, 1.0, 1 + limits.epsilon, 1.5, 2.0, 2.5, 3.0, np.pi / 2, 10.0, 88.5, 127.5,
+                128.0, 255.5, 2.0 ** 31, 2.0 ** 32, 2.0 ** 63, 2.0 ** 64, limits.largest, np.inf]
     return convert_array(np.array([*positive, *(-x for x in positive), np.nan]), dtype)
 
 

@@ -30,8 +30,8 @@ MAY_IMPORT = {
 """What each part may import beside itself. `pipeline` and what stands around it may import everything."""
 
 TOP = {
-    "__init__", "pipeline", "report", "compare", "agreement", "conformance", "conformance_workers", "timing", "jit", "run",
-    "demo", "cli",
+    "__init__", "pipeline", "report", "compare", "agreement", "conformance", "conformance_workers", "timing", "jit",
+    "run", "demo", "cli",
 }
 
 LANG = (

@@ -38,7 +38,7 @@ SMALL = [d for d in DTYPES.values() if d.storage_only or d.is_narrow_float]
 NARROW = (F16, BF16)
 SERIES = ("zeta", "polygamma")
 """Functions that leave the range of f32 on the way where their references, in f64, do not."""
-ABSOLUTE = {name: 2.0**-15 for name in ("lgamma", "digamma", "igamma", "igammac", "igamma_grad_a")}
+ABSOLUTE = dict.fromkeys(("lgamma", "digamma", "igamma", "igammac", "igamma_grad_a"), 2.0**-15)
 """Errors of functions that have zeros or add up to 1: absolute, see docs/accuracy.md."""
 
 

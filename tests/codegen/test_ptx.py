@@ -97,7 +97,8 @@ def test_power() -> None:
 @pytest.mark.parametrize("source, to", [
     ("f32", "i32"), ("f64", "u8"), ("i64", "f32"), ("u64", "f64"), ("i8", "i64"), ("bool", "f32"), ("f32", "bool"),
     ("f64", "f32"), ("i32", "u16"), ("f32", "bf16"), ("bf16", "f32"), ("f64", "f16"), ("f16", "f64"), ("i64", "bf16"),
-    ("f32", "f8e4m3fn"), ("f8e5m2", "f16"), ("f8e8m0fnu", "f32"), ("i32", "i4"), ("u4", "f16"), ("f16", "i4"), ("bf16", "u8")])
+    ("f32", "f8e4m3fn"), ("f8e5m2", "f16"), ("f8e8m0fnu", "f32"), ("i32", "i4"), ("u4", "f16"), ("f16", "i4"),
+    ("bf16", "u8")])
 def test_conversions(source: str, to: str) -> None:
     plan = single({"x": tensor(source, B)}, ("y", tensor(to, B), lambda at: apply(f"astype_{to}", at("x", I))))
     check(plan, {"b": 37})

@@ -274,11 +274,13 @@ def test_every_error_is_a_tcp_error_with_a_place_at_any_cut():
 
 
 @pytest.mark.parametrize("text", [
-    'x = dense<"0x00FF">\n', '// dense<"0x00">\n  a dense<"0x01"> b // dense<"0x02">', '"dense<\\"0x00\\">" dense<"0x00"',
+    'x = dense<"0x00FF">\n', '// dense<"0x00">\n  a dense<"0x01"> b // dense<"0x02">',
+    '"dense<\\"0x00\\">" dense<"0x00"',
     'dense<"0x00>', 'dense<"0x00"> dense<"0x01">', '  \n\n', 'xdense<"0x00">', "",
 ])
 def test_hexadecimal_constants_are_tokens_like_others(text):
     tokens, starts = tokenize(text)
-    assert tokens[-1] == "" and all(text[start : start + len(token)] == token for token, start in zip(tokens, starts))
+    assert tokens[-1] == "" and all(
+        text[start : start + len(token)] == token for token, start in zip(tokens, starts, strict=True))
     plain, _ = tokenize(text.replace("0x0", "zz0"))
     assert [token.replace("zz0", "0x0") for token in plain] == tokens
