@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 rules_app = typer.Typer(no_args_is_help=True, help="The rewrite rules.")
 app.add_typer(rules_app, name="rules")
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, emoji=False)
 
 
 class Emit(enum.StrEnum):
