@@ -33,7 +33,7 @@ from tcp_eqsat.lang.atoms import Refinement, refine_axes
 from tcp_eqsat.lang.budget import Budget
 from tcp_eqsat.lang.dims import Size, Symbol
 from tcp_eqsat.lang.in_place import update_in_place
-from tcp_eqsat.lang.loops import capture_unchanged
+from tcp_eqsat.lang.loops import capture_unchanged, raise_counted
 from tcp_eqsat.lang.op import regions_of
 from tcp_eqsat.lang.ops.structure import expand
 from tcp_eqsat.lang.plan import Kernel, Plan, Routine, verify_plan
@@ -251,7 +251,7 @@ def _optimize(
     cost_model = _cost_model(target)
     with watch.stage("refine"):
         frozen = freeze(function, constants)
-        apart = take_apart(capture_unchanged(expanded(frozen)))
+        apart = take_apart(raise_counted(capture_unchanged(expanded(frozen))))
         refinement = refine_axes(apart.plain)
     options = _Options(granted, rules, cost_model, sizes, frozen.symbols)
     count = len(_every_region(refinement.refined))

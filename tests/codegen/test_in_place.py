@@ -244,7 +244,7 @@ def test_nested_loops() -> None:
     plan = checked(*loop(inner, doubled(X)))
     (outer,) = controls(plan)
     (nested,) = controls(outer.bodies[1])
-    assert outer.in_place == nested.in_place == nested.bodies[1].in_place == ((1, 1),)
+    assert outer.in_place == nested.in_place == nested.bodies[-1].in_place == ((1, 1),)
 
 
 def test_a_nested_loop_whose_operand_is_needed_again() -> None:
@@ -256,7 +256,7 @@ def test_a_nested_loop_whose_operand_is_needed_again() -> None:
     plan = checked(*loop(inner, doubled(X)))
     (outer,) = controls(plan)
     (nested,) = controls(outer.bodies[1])
-    assert outer.bodies[1].in_place == nested.in_place == () and nested.bodies[1].in_place == ((1, 1),)
+    assert outer.bodies[1].in_place == nested.in_place == () and nested.bodies[-1].in_place == ((1, 1),)
 
 
 def test_symbolic_sizes() -> None:
