@@ -7,9 +7,9 @@ computed without overflow.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from tcp_eqsat.lang.dims import Size, minimum
+from tcp_eqsat.lang.dims import Size, maximum, minimum
 from tcp_eqsat.lang.plan import Control, Kernel, Plan, Routine, Step
 from tcp_eqsat.lang.pointful import Expr, Fold, children, walk_expr
 from tcp_eqsat.lang.procedural import Compute, Constant, Extent, For, If, Load, Procedure, Statement, Store, While
@@ -20,6 +20,10 @@ _STEP = 16
 """Units that calling a step takes."""
 _TRIPS = 16
 """How often loops run whose extents are values."""
+
+_FOLLOWED: Mapping[str, Callable[..., Size]] = {
+    "add": maximum, "subtract": lambda x, *_: x, "minimum": minimum, "maximum": maximum}
+"""Operations on sizes and indices that extents are computed with, roughly."""
 
 
 def turn_work(bodies: Iterable[Plan]) -> Size:
@@ -60,7 +64,12 @@ def _procedure(procedure: Procedure) -> Size:
                 sizes[result.number] = max(int(literal.value), 0)
             case Extent(result, size):
                 sizes[result.number] = size
-            case Compute() | Load() | Store():
+            case Compute(result, op, operands):
+                known = [sizes[x.number] for x in operands if x.number in sizes]
+                if known and op.name in _FOLLOWED:
+                    sizes[result.number] = _FOLLOWED[op.name](*known)
+                return 1
+            case Load() | Store():
                 return 1
             case For(index, extent, body):
                 trips = sizes[index.number] = sizes.get(extent.number, _TRIPS)
