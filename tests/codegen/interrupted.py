@@ -79,10 +79,11 @@ def loops_of_all_kinds() -> None:
     nested = while_(lambda i, j: scalar("not_equal", scalar("add", until_n(i), number(1)), i),
                     lambda i, j: (scalar("add", i, number(1)), until_n(i)), [number(0), number(0)])
     steps = scan(lambda i, last: (scalar("add", i, N), i), [N, N], [], 1 << 60)
-    inside = scan(lambda i: (scalar("add", i, until_n(i)),), [N], [], 4)
+    inside = scan(lambda i: (until_n(scalar("add", i, number(1))),), [N], [], 4)
     for results in ((until_n(),), if_(p, lambda: (until_n(),), lambda: (N,)), nested, steps, inside):
+        f = compiled(*results)
         with alarm(0.05):
-            compiled(*results)(ENDLESS)
+            f(ENDLESS)
 
 
 def large_arrays() -> None:
