@@ -75,7 +75,8 @@ def bits(array: np.ndarray) -> np.ndarray:
     found = array.view(f"u{array.dtype.itemsize}")
     if not is_float_array(array):
         return found
-    return np.where(np.isnan(array), np.full_like(array, np.nan).view(found.dtype), found)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return np.where(np.isnan(array), np.full_like(array, np.nan).view(found.dtype), found)
 
 
 def assert_equal(found: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> None:
@@ -124,8 +125,9 @@ def steps_apart(x: np.ndarray, y: np.ndarray, dtype: DType) -> np.ndarray:
     """How many values of a 16-bit float lie between; infinitely many where only one is NaN."""
     ordered = [np.where(b >> 15, -(b & 0x7FFF).astype(np.int64), (b & 0x7FFF).astype(np.int64))
                for b in (x.view(np.uint16), y.view(np.uint16))]
-    nan = np.isnan(x) | np.isnan(y)
-    return np.where(nan, np.where(np.isnan(x) & np.isnan(y), 0, np.inf), np.abs(ordered[0] - ordered[1]))
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        one, other = np.isnan(x), np.isnan(y)
+    return np.where(one | other, np.where(one & other, 0, np.inf), np.abs(ordered[0] - ordered[1]))
 
 
 @pytest.mark.parametrize("choice", TARGETS)
