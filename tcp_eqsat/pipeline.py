@@ -19,7 +19,7 @@ from tcp_eqsat.codegen.call import callable_class
 from tcp_eqsat.codegen.compile import CompiledFunction, compile_plan
 from tcp_eqsat.codegen.ptx import PtxArtifact, emit_plan
 from tcp_eqsat.codegen.target import host_target, is_ptx, ptx_target
-from tcp_eqsat.egraph import Saturation, saturate
+from tcp_eqsat.egraph import Saturation, SaturationReport, saturate
 from tcp_eqsat.errors import ArgumentError, ParseError, UnknownName
 from tcp_eqsat.extract import Body, Extraction, MachineModel, baseline, extract, load_cost_model
 from tcp_eqsat.frontends import mlir, transforms
@@ -264,13 +264,17 @@ def _optimize(
     with watch.stage("in place"):
         plan = update_in_place(best.plan)
         verify_plan(plan)
-    report = Report.of(frozen, granted, saturation.report, before, best, plan, watch.seconds)
+    report = Report.of(frozen, granted, saturation.report, tuple(options.reports.values()), before, best, plan,
+                       watch.seconds)
     return Optimized(apart.restored(refinement.restored(best.function)), plan, report, saturation)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Options:
-    """What every search of one optimisation shares: `bodies` and `plain` are regions as found, and as they stand."""
+    """What every search of one optimisation shares.
+
+    bodies, plain  regions as found, and as they stand; reports: how their saturation went
+    """
 
     granted: Permissions
     rules: RuleSet
@@ -279,6 +283,7 @@ class _Options:
     symbols: tuple[Symbol, ...]
     bodies: dict[Region, Body] = dataclasses.field(default_factory=dict)
     plain: dict[Region, Body] = dataclasses.field(default_factory=dict)
+    reports: dict[Region, SaturationReport] = dataclasses.field(default_factory=dict)
 
 
 def _search(refinement: Refinement, seen: Function, options: _Options, budget: Budget, watch: _Stopwatch
@@ -325,10 +330,11 @@ def _optimize_regions(outer: Function, options: _Options, budget: Budget) -> Non
                 function = expanded(_body_function(region))
                 refinement = refine_axes(function)
                 _optimize_regions(refinement.refined, options, budget)
-                _, before, best = _search(refinement, function, options, budget, _Stopwatch())
+                saturation, before, best = _search(refinement, function, options, budget, _Stopwatch())
                 made = refinement.restored(best.function)
                 options.bodies[region] = Body(region, Region(made.parameters, made.results), best.plan, best.cost)
                 options.plain[region] = Body(region, region, before.plan, before.cost)
+                options.reports[region] = saturation.report
 
 
 def _cost_model(target: str) -> MachineModel:
