@@ -75,10 +75,10 @@ def format_constant(value: float | int | bool, dtype: DType) -> str:
     """`value` as LLVM text: floats exactly, rounded to `dtype` once; integers wrapped."""
     if dtype is BOOL:
         return "true" if value else "false"
+    if dtype.is_float and dtype.bits < 32:
+        return str(_wrap(int.from_bytes(encode_number(value, dtype), "little"), 8 * dtype.bytes))
     if dtype.bits < 8:
         return str(int(value) & ((1 << dtype.bits) - 1))
-    if dtype.is_float and dtype.bits < 32:
-        return str(_wrap(int.from_bytes(encode_number(value, dtype), "little"), dtype.bits))
     if dtype.is_float:
         with np.errstate(over="ignore"):
             rounded = float(np.float32(value)) if dtype is F32 else float(value)

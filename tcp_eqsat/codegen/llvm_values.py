@@ -250,7 +250,7 @@ class LLVMBuilder(LLVMMemory):
         return self.intrinsic("ctlz", x, also=("i1 false",))
 
     def bitcast(self, x: LLVMValue, dtype: DType) -> LLVMValue:
-        if dtype.bits != x.dtype.bits:
+        if dtype.bytes != x.dtype.bytes:
             raise TypeMismatch(f"a bitcast needs equal widths, got {x.dtype} and {dtype}")
         if BOOL in (dtype, x.dtype):
             return self.convert(x, dtype)
@@ -263,10 +263,10 @@ class LLVMBuilder(LLVMMemory):
         source = x.dtype
         if source == dtype:
             return x
-        if source.bits < 8:
-            return self.convert(self._expanded(x), dtype)
         if _is_small(source):
             return self.convert(self._widened(x), dtype)
+        if source.bits < 8:
+            return self.convert(self._expanded(x), dtype)
         if _is_small(dtype):
             return self._to_small(x, dtype)
         if dtype.bits < 8 and not source.is_float:

@@ -1,7 +1,7 @@
-"""Conversions between f32 and the floats of 16 and 8 bits, by integer arithmetic on any target.
+"""Conversions between f32 and the floats of 16 bits and less, by integer arithmetic on any target.
 
-A value of a narrow dtype is its bits, in an integer lane of 16 or 8 bits. Subnormals count everywhere: no instruction
-that takes them for zeros is used. Formats are in `lang/float_format.py`.
+A value of a narrow dtype is its bits, in an integer lane of 16 or 8 bits (the low ones of it). Subnormals count
+everywhere: no instruction that takes them for zeros is used. Formats are in `lang/float_format.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _QUIET = 0x00400000
 
 
 def widen(b: Builder[V], x: V) -> V:
-    """A float of 16 or 8 bits as f32, exactly."""
+    """A float of 16 bits or less as f32, exactly."""
     bits = b.convert(b.bitcast(x, _unsigned(x.dtype)), I32)
     if x.dtype == BF16:
         return b.bitcast(b.shift_left(bits, _number(b, 16)), F32)
@@ -33,7 +33,7 @@ def widen(b: Builder[V], x: V) -> V:
     if form.non_finite is NonFinite.IEEE:
         beyond = b.compare("greater_equal", size, _number(b, form.infinity))
         result = b.select(beyond, b.bitwise_or(moved, _number(b, _INFINITY)), result)
-    else:
+    elif form.non_finite is not NonFinite.NONE:
         nan = b.compare("equal", bits if form.non_finite is NonFinite.ZERO else size, _number(b, form.nan))
         result = b.select(nan, _number(b, _INFINITY | _QUIET), result)
     sign = b.bitwise_and(bits, _number(b, form.sign))
@@ -42,7 +42,7 @@ def widen(b: Builder[V], x: V) -> V:
 
 
 def narrow(b: Builder[V], x: V, dtype: DType) -> tuple[V, V | None]:
-    """An f32 rounded to a float of 16 or 8 bits, and the rounded value as f32 where that comes for free."""
+    """An f32 rounded to a float of 16 bits or less, and the rounded value as f32 where that comes for free."""
     bits = b.bitcast(x, I32)
     if dtype == BF16:
         return _to_bf16(b, x, bits)

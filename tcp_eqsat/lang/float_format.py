@@ -1,4 +1,4 @@
-"""The bits of the floats of 16 and 8 bits: what a conversion by integer arithmetic needs to know, and limits."""
+"""The bits of the floats of 16 bits and less: what a conversion by integer arithmetic needs to know, and limits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 
 from tcp_eqsat.lang.types import (
     BF16,
+    F4E2M1FN,
+    F6E2M3FN,
+    F6E3M2FN,
     F8E3M4,
     F8E4M3,
     F8E4M3B11FNUZ,
@@ -28,11 +31,13 @@ class NonFinite(enum.Enum):
     IEEE   the largest exponent is infinity and NaN
     ONES   all bits but the sign are NaN, there is no infinity
     ZERO   what would be -0 is NaN, there is no infinity and no -0
+    NONE   every pattern is a number: what is too large becomes the largest one, and NaN -0
     """
 
     IEEE = "ieee"
     ONES = "ones"
     ZERO = "zero"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class FloatFormat:
 
     @property
     def nan(self) -> int:
-        """The bits of a NaN (a quiet one)."""
+        """The bits of a NaN (a quiet one), or of what NaN becomes where there is none."""
         if self.non_finite is NonFinite.IEEE:
             return self.infinity | 1 << (self.mantissa_bits - 1)
         return self.sign - 1 if self.non_finite is NonFinite.ONES else self.sign
@@ -71,6 +76,8 @@ class FloatFormat:
     @property
     def overflow(self) -> int:
         """The bits of what is too large, without its sign."""
+        if self.non_finite is NonFinite.NONE:
+            return self.largest
         return self.infinity if self.non_finite is NonFinite.IEEE else self.nan
 
     @property
@@ -94,6 +101,9 @@ FORMATS: dict[DType, FloatFormat] = {
     F8E4M3B11FNUZ: FloatFormat(4, 3, 11, NonFinite.ZERO),
     F8E5M2: FloatFormat(5, 2, 15),
     F8E5M2FNUZ: FloatFormat(5, 2, 16, NonFinite.ZERO),
+    F4E2M1FN: FloatFormat(2, 1, 1, NonFinite.NONE),
+    F6E2M3FN: FloatFormat(2, 3, 1, NonFinite.NONE),
+    F6E3M2FN: FloatFormat(3, 2, 3, NonFinite.NONE),
 }
 """All but f8e8m0fnu, which has neither sign nor zero nor mantissa: bits b stand for 2**(b - 127), 255 for NaN."""
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from tcp_eqsat.lang.float_format import FORMATS, NonFinite, float_limits
 from tcp_eqsat.lang.types import F8E8M0FNU, F32, DType, Kind, dtype_of, integer_range
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -36,6 +37,8 @@ def widened(array: np.ndarray) -> np.ndarray:
         return array
     dtype = dtype_of(array.dtype)
     if dtype.is_float:
+        if dtype.bits < 8:
+            array = from_bits(array.view(np.uint8), dtype)
         with np.errstate(invalid="ignore"):  # a signalling NaN
             return array.astype(np.float32)
     return array.astype(np.int8 if dtype.is_signed else np.uint8)
@@ -81,6 +84,8 @@ def _to_float(array: np.ndarray, dtype: DType) -> np.ndarray:
     if array.dtype.kind == "f" and array.dtype.itemsize > 4:
         array = odd_f32(array)
     single = np.asarray(array.astype(np.float32))
+    if not has_nan(dtype):
+        single = np.where(np.isnan(single), np.float32(-0.0), single)
     return _to_power(single) if dtype == F8E8M0FNU else single.astype(dtype.numpy)
 
 
@@ -92,6 +97,20 @@ def _to_power(array: np.ndarray) -> np.ndarray:
     bits = array.view(np.int32)
     power = np.where(bits < 1 << 23, bits >= 0x600000, (bits + 0x400000) >> 23)
     return np.where((bits <= 0) | (bits > 0x7F800000), 255, power).astype(np.uint8).view(F8E8M0FNU.numpy)
+
+
+def has_nan(dtype: DType) -> bool:
+    """Whether a float dtype has a NaN. In others NaN becomes -0, and what is too large their largest number."""
+    return dtype not in FORMATS or FORMATS[dtype].non_finite is not NonFinite.NONE
+
+
+def is_beyond(value: Any, dtype: DType) -> bool:
+    """Whether a float dtype without NaN has nothing near a real number: it is none, or too large."""
+    if has_nan(dtype):
+        return False
+    form, most = FORMATS[dtype], float_limits(dtype).largest
+    before = 2.0 ** ((form.largest >> form.mantissa_bits) - form.bias - form.mantissa_bits)
+    return not abs(value) < most + before / 2
 
 
 def odd_f32(array: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tcp_eqsat.errors import TypeMismatch, UnknownName
-from tcp_eqsat.lang.narrow import by_f32, convert_array, encode_float, in_f32, widened
+from tcp_eqsat.lang.narrow import by_f32, convert_array, encode_float, in_f32, is_beyond, widened
 from tcp_eqsat.lang.types import DType, Kind, integer_range
 
 Number = bool | int | float | complex
@@ -261,7 +261,7 @@ def encode_number(value: Number | np.generic, dtype: DType) -> bytes:
             raise TypeMismatch(f"a literal of dtype {dtype} must be in {least}..{most}, got {number}")
         return convert_array(np.array(number, np.int64 if number < 0 else np.uint64), dtype).tobytes()
     array = encode_float(value, dtype)
-    if np.isnan(array) and value == value:
+    if (np.isnan(array) and value == value) or is_beyond(value, dtype):
         raise TypeMismatch(f"a literal of dtype {dtype} must be one of its numbers, which {value} is not")
     return array.tobytes()
 

@@ -102,11 +102,14 @@ C64, C128 = (DType(f"c{n}", Kind.COMPLEX, n) for n in (64, 128))
 F8E3M4, F8E4M3, F8E4M3FN, F8E4M3FNUZ, F8E4M3B11FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU = FLOAT8 = tuple(
     DType(f"f8{form}", Kind.FLOAT, 8, storage_only=True)
     for form in ("e3m4", "e4m3", "e4m3fn", "e4m3fnuz", "e4m3b11fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"))
+F4E2M1FN, F6E2M3FN, F6E3M2FN = FLOAT_BELOW_8 = tuple(
+    DType(f"f{bits}{form}", Kind.FLOAT, bits, storage_only=True)
+    for bits, form in ((4, "e2m1fn"), (6, "e2m3fn"), (6, "e3m2fn")))
 
 # The real dtypes: what is left when complex values are taken apart.
 DTYPES: dict[str, DType] = {
     dtype.name: dtype for dtype in (
-        BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, F16, BF16, I2, I4, U2, U4, *FLOAT8)
+        BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, F16, BF16, I2, I4, U2, U4, *FLOAT8, *FLOAT_BELOW_8)
 }
 # Every dtype.
 NAMED_DTYPES: dict[str, DType] = DTYPES | {
@@ -117,10 +120,10 @@ _PREFIX = {Kind.INT: "int", Kind.UINT: "uint", Kind.FLOAT: "float", Kind.COMPLEX
 # Names of the dtypes that NumPy lacks in `ml_dtypes`, which takes 0.4 s to import and so is imported on first use.
 _EXTENSIONS: dict[str, str] = {
     BF16.name: "bfloat16",
-    **{dtype.name: f"float8_{dtype.name[2:]}" for dtype in FLOAT8},
+    **{dtype.name: f"float{dtype.bits}_{dtype.name[2:]}" for dtype in (*FLOAT8, *FLOAT_BELOW_8)},
     **{dtype.name: f"{_PREFIX[dtype.kind]}{dtype.bits}" for dtype in (I2, I4, U2, U4)},
 }
-_FLOAT_EXTENSIONS = frozenset(_EXTENSIONS[dtype.name] for dtype in (BF16, *FLOAT8))
+_FLOAT_EXTENSIONS = frozenset(_EXTENSIONS[dtype.name] for dtype in (BF16, *FLOAT8, *FLOAT_BELOW_8))
 _NUMPY: dict[str, np.dtype] = {
     dtype.name: np.dtype("bool" if dtype.kind is Kind.BOOL else f"{_PREFIX[dtype.kind]}{dtype.bits}")
     for dtype in NAMED_DTYPES.values() if dtype.name not in _EXTENSIONS

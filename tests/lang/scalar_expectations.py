@@ -242,7 +242,7 @@ EXPECTED: dict[str, Expectation] = {
     "popcount": lambda dtype, x: (x & ((1 << dtype.bits) - 1)).bit_count(),
     "count_leading_zeros": lambda dtype, x: dtype.bits - (x & ((1 << dtype.bits) - 1)).bit_length(),
     **{f"reduce_precision_e{e}m{m}": _reduced_precision(e, m) for e, m in ((5, 10), (8, 7), (8, 23), (4, 3))},
-    **{f"bitcast_{dtype}": _bitcast(dtype) for dtype in DTYPES.values() if dtype.bits >= 8 and dtype.name != "bool"},
+    **{f"bitcast_{dtype}": _bitcast(dtype) for dtype in DTYPES.values() if dtype.name != "bool"},
     **{f"astype_{dtype}": _conversion(dtype) for dtype in DTYPES.values()},
 }
 

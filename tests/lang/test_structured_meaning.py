@@ -33,9 +33,12 @@ from tcp_eqsat.lang.types import (
     BF16,
     C64,
     C128,
+    F4E2M1FN,
+    F6E2M3FN,
     F16,
     F32,
     F64,
+    I4,
     I8,
     I16,
     I32,
@@ -423,6 +426,11 @@ def test_bitcasts_of_half_bytes():
     halves = bit_builders.bitcast(x_of(x), U4)
     assert value(halves, x).astype(int).tolist() == [[2, 1], [0, 15]]
     np.testing.assert_array_equal(value(bit_builders.bitcast(halves, U8), x), x)
+    numbers = bit_builders.bitcast(x_of(x), F4E2M1FN)
+    assert value(numbers, x).astype(float).tolist() == [[1, 0.5], [0, -6]]
+    np.testing.assert_array_equal(value(bit_builders.bitcast(numbers, U8), x), x)
+    for one_width in (U4, I4):
+        assert value(bit_builders.bitcast(numbers, one_width), x).view(np.uint8).tolist() == [[2, 1], [0, 15]]
 
 
 def test_bitcasts_refuse():
@@ -431,6 +439,8 @@ def test_bitcasts_refuse():
         bit_builders.bitcast(x, F32)
     with pytest.raises(TypeMismatch, match="bitcast requires numbers"):
         bit_builders.bitcast(builders.map_scalar(scalar_op_named("equal"), x, x), U8)
+    with pytest.raises(TypeMismatch, match=r"of one width, got u8\[3\] and f6e2m3fn"):
+        bit_builders.bitcast(x, F6E2M3FN)
 
 
 def words(*numbers: int) -> tuple[Node, ...]:

@@ -27,7 +27,7 @@ from tcp_eqsat.frontends.mlir.tree import (
     QuantizedType,
     SyntaxType,
 )
-from tcp_eqsat.lang.narrow import convert_array
+from tcp_eqsat.lang.narrow import convert_array, has_nan, is_beyond
 from tcp_eqsat.lang.types import BOOL, F8E8M0FNU, F32, F64, DType, Kind
 
 _NUMBER = re.compile(
@@ -186,7 +186,7 @@ def _numbers(texts: list[str], dtype: DType, literal: Dense, source: Source) -> 
     if len(texts) > 1 and not _UNUSUAL.search(literal.text):
         if dtype.is_float:
             values = convert_array(np.array(list(map(float, texts))), dtype)
-            if np.isfinite(values.astype(np.float64)).all():
+            if has_nan(dtype) and np.isfinite(values.astype(np.float64)).all():
                 return values
         elif (
             dtype.is_integer and "." not in literal.text and max(map(len, texts)) <= _PLAIN_DIGITS
@@ -241,7 +241,7 @@ def _float(text: str, dtype: DType) -> Any:
     if dtype == F8E8M0FNU and value == 0:  # which has no zero
         value = 2.0**-127
     rounded = convert_array(np.float64(value), dtype)[()]
-    return rounded if _keeps(value, float(rounded)) else None
+    return rounded if _keeps(value, float(rounded)) and not is_beyond(value, dtype) else None
 
 
 def _keeps(value: float, rounded: float) -> bool:

@@ -43,7 +43,8 @@ def bitcast(x: Node, dtype: DType) -> Node:
     """The bits of x as `dtype`. A narrower one gives a last axis of parts, the least significant first; a wider one
     takes the last axis, which must have as many elements as are joined.
 
-    Raises TypeMismatch for bool and quantised dtypes, ShapeMismatch for another last axis.
+    Raises TypeMismatch for bool and quantised dtypes, and for those of 6 bits, which no integer is as wide as (one
+    is read as the other); ShapeMismatch for another last axis.
     """
     if BOOL in (x.dtype, dtype):
         raise TypeMismatch(f"bitcast requires numbers, got {x.type} and {dtype}")
@@ -67,13 +68,19 @@ def bitcast(x: Node, dtype: DType) -> Node:
             x = reshape(x, (*x.shape[:-1], 2, ratio // 2))
         return view_as_complex(bitcast(x, dtype.part))
     if x.dtype.bits == dtype.bits:
-        return _from_bits(_to_bits(x), dtype)
+        return _named(f"bitcast_{dtype}", x)
+    for each in (x.dtype, dtype):
+        if each.bits == 6:
+            raise TypeMismatch(f"bitcast requires dtypes of 2, 4, 8 or more bits or of one width, got {x.type} and "
+                               f"{dtype}")
     return _split(x, dtype) if x.dtype.bits > dtype.bits else _joined(x, dtype)
 
 
 def _to_bits(x: Node) -> Node:
     """As an unsigned integer of the same width, one of 4 or 2 bits in a u8."""
     if x.dtype.bits < 8:
+        if x.dtype.is_float:
+            x = _named(f"bitcast_u{x.dtype.bits}", x)
         whole = _convert(x, U8)
         return _named("bitwise_and", whole, _constant((1 << x.dtype.bits) - 1, whole))
     unsigned = dtype_named(f"u{x.dtype.bits}")
@@ -82,7 +89,8 @@ def _to_bits(x: Node) -> Node:
 
 def _from_bits(x: Node, dtype: DType) -> Node:
     if dtype.bits < 8:
-        return _convert(x, dtype)
+        low = _convert(x, dtype_named(f"u{dtype.bits}") if dtype.is_float else dtype)
+        return _named(f"bitcast_{dtype}", low) if dtype.is_float else low
     return x if x.dtype == dtype else _named(f"bitcast_{dtype}", x)
 
 

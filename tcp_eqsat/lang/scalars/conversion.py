@@ -9,8 +9,9 @@ from tcp_eqsat.lang.types import DTYPES, DType
 _DOC = (
     "The value as {}. Float to integer truncates, saturates, and turns NaN into 0; integer to integer wraps; to bool "
     "is x != 0; to float rounds once, to nearest even. What is too large for a float dtype is infinite, or NaN where "
-    "it has no infinity (f8e4m3fn and those in fnuz). f8e8m0fnu holds powers of two: ties go up, positive numbers "
-    "below the least become the least, zeros and negative numbers NaN.")
+    "it has no infinity (f8e4m3fn and those in fnuz). f4 and f6 have no NaN either: what is too large becomes their "
+    "largest number, and NaN -0. f8e8m0fnu holds powers of two: ties go up, positive numbers below the least become "
+    "the least, zeros and negative numbers NaN.")
 
 
 def _define_conversion(target: DType) -> None:

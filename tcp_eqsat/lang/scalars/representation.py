@@ -33,7 +33,7 @@ def _define_bitcast(target: DType) -> None:
 
 
 for _dtype in DTYPES.values():
-    if _dtype != BOOL and _dtype.bits >= 8:
+    if _dtype != BOOL:
         _define_bitcast(_dtype)
 
 
