@@ -70,7 +70,7 @@ def take_apart(function: Function) -> Apart:
 
     Raises TypeMismatch for an operation that has no form on them.
     """
-    if not any(map(_is_compound, function.nodes())):
+    if not any(map(_has_compound, function.nodes())):
         return Apart(function, function)
     values: dict[Node, tuple[Value, ...]] = {}
     parameters = []
@@ -98,7 +98,7 @@ def rewrite(function: Function | Region, values: dict[Node, tuple[Value, ...]]) 
             values[node] = tuple(x[0] for x in operands)
         elif node.op.name == "project":
             values[node] = (operands[0][node.attributes.index],)
-        elif not _is_compound(node) and not any(map(_is_compound, node.operands)):
+        elif not _has_compound(node) and not any(map(_gives_compound, node.operands)):
             values[node] = _split(Node.make(node.op, tuple(x[0][0] for x in operands), node.attributes), node.type)
         else:
             rule = _RULES.get(node.op.name)
@@ -135,13 +135,16 @@ def memory_of_parts(parts: Value) -> Node:
     return builders.concatenate(columns, rank)
 
 
-def _is_compound(node: Node) -> bool:
-    """Whether a node gives complex or quantised values, or computes with complex ones inside."""
+def _gives_compound(node: Node) -> bool:
+    """Whether a node gives complex or quantised values."""
     items = node.type.items if isinstance(node.type, TupleType) else (node.type,)
-    if any(x.dtype.kind in (Kind.COMPLEX, Kind.QUANTIZED) for x in items):
-        return True
-    if any(_is_compound(x) for region in regions_of(node.attributes)
-           for x in walk((*region.parameters, *region.results))):
+    return any(x.dtype.kind in (Kind.COMPLEX, Kind.QUANTIZED) for x in items)
+
+
+def _has_compound(node: Node) -> bool:
+    """Whether a node gives complex or quantised values, or computes with complex ones inside."""
+    if _gives_compound(node) or any(_has_compound(x) for region in regions_of(node.attributes)
+                                   for x in walk((*region.parameters, *region.results))):
         return True
     return isinstance(node.attributes, MapAttributes) and is_complex_function(node.attributes.function)
 

@@ -176,7 +176,15 @@ def ramp_and_constant():
     return (x,), (binary("add", binary("multiply", x, ramp), constant),)
 
 
-@pytest.mark.parametrize("make", [matrix_product, movement, views, ramp_and_constant], ids=lambda f: f.__name__)
+def real_numbers_of_complex_ones():
+    (x,) = parameters(TensorType(C64, (3, 3)))
+    real, imag = unary("real", x), unary("imag", x)
+    greatest = builders.reduce_axes(scalar_op_named("maximum"), unary("abs", x), (0,))
+    return (x,), (greatest, builders.contract(real, imag, (0, 2), (2, 1), (3, 3, 3), 2))
+
+
+@pytest.mark.parametrize("make", [
+    matrix_product, movement, views, ramp_and_constant, real_numbers_of_complex_ones], ids=lambda f: f.__name__)
 def test_programs_taken_apart_compute_the_same(make):
     inputs, results = make()
     function = Function(make.__name__, inputs, results)
