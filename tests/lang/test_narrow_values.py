@@ -12,7 +12,7 @@ import pytest
 import tcp_eqsat as tcp
 from tcp_eqsat.errors import TcpError, TypeMismatch
 from tcp_eqsat.lang.float_format import FORMATS, NonFinite, float_limits
-from tcp_eqsat.lang.narrow import convert_array, widened
+from tcp_eqsat.lang.narrow import convert_array, has_nan, widened
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import ContractAttributes
 from tcp_eqsat.lang.program import Function, Node, TensorData
@@ -21,12 +21,15 @@ from tcp_eqsat.lang.scalar import SCALAR_OPS, encode_number, evaluate_op, scalar
 from tcp_eqsat.lang.types import (
     BF16,
     DTYPES,
+    F4E2M1FN,
+    F6E3M2FN,
     F8E4M3FN,
     F8E8M0FNU,
     F16,
     F32,
     F64,
     FLOAT8,
+    FLOAT_BELOW_8,
     I2,
     I4,
     U2,
@@ -37,7 +40,7 @@ from tcp_eqsat.lang.types import (
     integer_range,
 )
 
-SMALL_FLOATS = (F16, BF16, *FLOAT8)
+SMALL_FLOATS = (F16, BF16, *FLOAT8, *FLOAT_BELOW_8)
 SMALL_INTEGERS = (I2, I4, U2, U4)
 NARROW = (F16, BF16)
 
@@ -64,7 +67,11 @@ def test_formats_say_what_the_bits_mean(dtype):
     form, values = FORMATS[dtype], as_f64(every_value(dtype))
     assert (values[1], values[1 << form.mantissa_bits]) == (form.step, form.least_normal)
     assert values[form.largest] == values[np.isfinite(values)].max() == float_limits(dtype).largest
-    assert np.isnan(values[form.nan]) and np.isnan(values[form.overflow]) == (form.non_finite is not NonFinite.IEEE)
+    if form.non_finite is NonFinite.NONE:
+        assert np.isfinite(values).all() and form.overflow == form.largest and str(values[form.nan]) == "-0.0"
+    else:
+        assert np.isnan(values[form.nan])
+        assert np.isnan(values[form.overflow]) == (form.non_finite is not NonFinite.IEEE)
     assert np.isinf(values).any() == float_limits(dtype).has_infinity == (form.non_finite is NonFinite.IEEE)
     one = int(np.flatnonzero(values == 1)[0])
     assert values[one + 1] - 1 == float_limits(dtype).epsilon
@@ -98,7 +105,7 @@ def test_floats_round_once_to_nearest_even(source, dtype):
 def test_numbers_that_are_too_large(dtype):
     values, _ = finite_values(dtype)
     limit = 1.5 * values[-1] if dtype == F8E8M0FNU else values[-1] + (values[-1] - values[-2]) / 2
-    overflow = np.inf if float_limits(dtype).has_infinity else np.nan
+    overflow = np.inf if float_limits(dtype).has_infinity else np.nan if has_nan(dtype) else values[-1]
     around = np.array([np.nextafter(limit, 0), limit, np.nextafter(limit, np.inf), 1e300])
     found = widened(convert_array(around, dtype))
     ends_even = dtype != F8E8M0FNU and FORMATS[dtype].largest % 2 == 0
@@ -112,7 +119,7 @@ def test_conversions_from_f32_are_those_of_ml_dtypes(dtype):
     with np.errstate(all="ignore"):
         if dtype == F8E8M0FNU:
             x = x[~(np.abs(x) < 2.0**-126)]  # where versions differ
-        expected = x.astype(dtype.numpy)
+        expected = (x if has_nan(dtype) else np.where(np.isnan(x), np.float32(np.nan), x)).astype(dtype.numpy)
     np.testing.assert_array_equal(widened(convert_array(x, dtype)), widened(expected))
 
 
@@ -231,18 +238,23 @@ def test_sums_gather_in_a_wider_dtype(dtype):
 
 
 def test_numbers_that_a_dtype_lacks():
-    for dtype, number in ((F8E4M3FN, np.inf), (F8E4M3FN, 1e9), (F8E8M0FNU, 0), (F8E8M0FNU, -1.0), (I4, 8), (U2, 4)):
+    for dtype, number in ((F8E4M3FN, np.inf), (F8E4M3FN, 1e9), (F8E8M0FNU, 0), (F8E8M0FNU, -1.0), (I4, 8), (U2, 4),
+                          (F4E2M1FN, np.nan), (F4E2M1FN, -np.inf), (F4E2M1FN, 7.0), (F6E3M2FN, -30.0)):
         with pytest.raises(TypeMismatch, match=f"a literal of dtype {dtype} must be"):
             encode_number(number, dtype)
     assert encode_number(np.nan, F8E4M3FN) == b"\x7f" and encode_number(-8, I4) == b"\x08"
+    assert encode_number(6.99, F4E2M1FN) == b"\x07" and encode_number(-29.9, F6E3M2FN) == b"\x3f"
     assert encode_number(ml_dtypes.bfloat16(1.5), F16) == np.float16(1.5).tobytes()
-    for text in ("f8e4m3fn 1e9", "f8e4m3fn inf", "f8e8m0fnu 0.0", "u4 16", "i2 -3"):
+    for text in ("f8e4m3fn 1e9", "f8e4m3fn inf", "f8e8m0fnu 0.0", "u4 16", "i2 -3", "f4e2m1fn 7.0", "f6e2m3fn nan"):
         dtype, number = text.split()
         with pytest.raises(TcpError, match="required"):
             tcp.parse(f"tcp 1\n\nfunction f() -> ({dtype}[]) {{\n  %0 = constant {number} : {dtype}[]\n  return %0\n}}")
 
 
 def test_constants_are_canonical():
+    for name in ("int4", "float4_e2m1fn"):
+        data = TensorData(np.array([0xF3, 0x03], np.uint8).view(getattr(ml_dtypes, name)))
+        assert data.is_splat and data.array.view(np.uint8).tolist() == [3, 3]
     data = TensorData(np.array([0xF3, 0x03], np.uint8).view(ml_dtypes.int4))
     assert data.is_splat and data == TensorData(np.array([3, 3], ml_dtypes.int4)) and data.dtype == I4
 

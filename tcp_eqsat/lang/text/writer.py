@@ -12,7 +12,7 @@ import numpy as np
 
 from tcp_eqsat.errors import VerificationError
 from tcp_eqsat.lang.dims import LARGEST, Symbol, format_size, symbols_of
-from tcp_eqsat.lang.narrow import encode_float
+from tcp_eqsat.lang.narrow import encode_float, is_beyond
 from tcp_eqsat.lang.op import region_fields, regions_of, size_fields
 from tcp_eqsat.lang.ops.attributes import (
     CompositeAttributes,
@@ -234,7 +234,7 @@ def _shortest(value: Any, dtype: DType) -> float:
     """The f64 of fewest digits that rounds to a value of a narrow dtype."""
     bits = np.asarray(value, dtype.numpy).tobytes()
     near = (float(f"{float(value):.{digits}e}") for digits in range(9))
-    return next(x for x in near if encode_float(x, dtype).tobytes() == bits)
+    return next(x for x in near if encode_float(x, dtype).tobytes() == bits and not is_beyond(x, dtype))
 
 
 def format_data(data: TensorData) -> str:
