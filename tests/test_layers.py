@@ -46,7 +46,8 @@ LANG = (
     {"op"},
     {"ops"},
     {"grad_control", "plan", "counting"},
-    {"reference", "plan_reference", "grad", "text", "apart", "atoms", "loops", "specialise", "in_place"},
+    {"loops"},
+    {"reference", "plan_reference", "grad", "text", "apart", "atoms", "specialise", "in_place"},
     {"batching"},
     {"jvp", "vmap"},
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcp_eqsat.errors import TypeMismatch, UnknownName
 from tcp_eqsat.lang.grad_control import control_vjp, dependents, has_cotangent, with_carries_saved
+from tcp_eqsat.lang.loops import raise_counted
 from tcp_eqsat.lang.op import IN_REGIONS
 from tcp_eqsat.lang.ops.builders import map_scalar, parameter, project, scalar_constant, splat
 from tcp_eqsat.lang.ops.control import scan_op
@@ -30,6 +31,7 @@ def grad(function: Function, wrt: Wrt = None, *, cotangents: bool = False) -> Fu
     parameter, TypeMismatch for one that is not of a floating-point dtype and for results that need `cotangents`, and
     ShapeMismatch where an index into symbolic sizes of some intricacy can't be proven to be in range.
     """
+    function = raise_counted(function)
     targets = targets_of(function, wrt)
     if cotangents:
         seeds = _seeds(function)
@@ -52,6 +54,7 @@ def vjp(function: Function, wrt: Wrt = None) -> Function:
     The parameters are the function's, then one for the cotangent of each floating-point result, of its type. `wrt`
     and errors are those of `grad`.
     """
+    function = raise_counted(function)
     targets = targets_of(function, wrt)
     seeds = _seeds(function)
     pulled = pull_back(function.results, seeds, targets)

@@ -314,3 +314,14 @@ module {
     np.testing.assert_array_equal(last, sums[-1])
     (text,) = compiled.report.kernel_texts
     assert "scan(" in text and "routine" not in text
+
+
+def test_a_counted_loop_has_a_gradient():
+    def power(x):
+        return tcp.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * x), (0, x))[1]
+
+    program = tcp.trace(power, "f64[]")
+    assert [x.op.name for x in program.main.nodes() if x.op.name in ("while", "scan")] == ["while"]
+    gradient = tcp.grad(program)
+    for evaluate_ in (tcp.reference(gradient), tcp.compile(gradient)):
+        assert evaluate_(np.array(1.5)) == pytest.approx(6 * 1.5**5)
