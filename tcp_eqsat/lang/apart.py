@@ -16,15 +16,15 @@ import numpy as np
 from tcp_eqsat.errors import TypeMismatch
 from tcp_eqsat.lang.complex_functions import function_parts, is_complex_function
 from tcp_eqsat.lang.narrow import convert_array
-from tcp_eqsat.lang.op import MOVEMENT, regions_of
+from tcp_eqsat.lang.op import MOVEMENT, op_named, regions_of
 from tcp_eqsat.lang.ops import builders
-from tcp_eqsat.lang.ops.attributes import MapAttributes, SortAttributes
+from tcp_eqsat.lang.ops.attributes import MapAttributes, ReduceGeneralAttributes, SortAttributes
 from tcp_eqsat.lang.ops.complex_views import view_as_complex, view_as_real
 from tcp_eqsat.lang.ops.quantization import view_as_quantized, view_as_storage
 from tcp_eqsat.lang.ops.structure import inline
 from tcp_eqsat.lang.program import Function, Node, Region, walk
 from tcp_eqsat.lang.quantized import QuantizedDType
-from tcp_eqsat.lang.scalar import scalar_op_named
+from tcp_eqsat.lang.scalar import function_of, scalar_op_named
 from tcp_eqsat.lang.types import I32, I64, DType, Kind, TensorType, TupleType, Type
 
 Value = tuple[Node, ...]  # a plain value, or real part and imaginary part
@@ -182,9 +182,17 @@ def _partwise(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _reduce(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
-    if node.attributes.operation.name == "add":
+    """Sums of each part; by other operations, both parts together."""
+    a = node.attributes
+    if a.operation.name == "add":
         return _partwise(node, operands)
-    raise TypeMismatch(f"reduce by {node.attributes.operation.name} has no form on complex values, got {node.type}")
+    parts = [builders.view(x, a.labels, a.extents) for x in operands[0]]
+    start = np.asarray(a.operation.identity(node.dtype), node.dtype.numpy)
+    attributes = ReduceGeneralAttributes(
+        function_parts(function_of(a.operation, node.dtype, node.dtype)), tuple(range(a.rank, len(a.extents))))
+    made = Node.make(op_named("reduce_general"), (
+        *parts, builders.constant(start.real), builders.constant(start.imag)), attributes)
+    return _split(made, node.type)
 
 
 def _contract(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
@@ -303,7 +311,7 @@ _RULES: Mapping[str, Callable[[Node, Sequence[Value]], tuple[Value, ...]]] = {
     **dict.fromkeys(("scatter", "reduce_general", "cumulative", "sort"), _functions),
     **dict.fromkeys(("cholesky", "triangular_solve", "fft"), _in_parts),
     **dict.fromkeys(("if", "case", "while", "scan"), _control),
-    **dict.fromkeys(MOVEMENT, _partwise),
+    **dict.fromkeys((*MOVEMENT, "overlap_add"), _partwise),
 }
 
 __all__ = ["Apart", "memory_type", "take_apart"]

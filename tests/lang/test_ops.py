@@ -437,6 +437,7 @@ REFUSED: list[tuple[str, tuple[Node, ...], object, type[TcpError], str]] = [
      "parameter requires 0 operands, got 1"),
     ("constant", (), None, TypeMismatch, "constant requires ConstantAttributes, got None"),
     ("iota", (), IotaAttributes(TensorType(BOOL, (2,)), 0), TypeMismatch, "iota requires a numeric dtype, got bool"),
+    ("iota", (), IotaAttributes(TensorType(Q8, (2,)), 0), TypeMismatch, "a numeric dtype, got quant(i8:f32, 0.5:3)"),
     ("iota", (), IotaAttributes(TensorType(F32, (2,)), 1), TypeMismatch, "iota requires an axis of f32[2], got 1"),
     ("iota", (), IotaAttributes(TensorType(F32, ()), -1), TypeMismatch, "iota requires an axis of f32[], got -1"),
     ("map", (), builders.map_scalar(ADD, X, X).attributes, TypeMismatch, "add requires 2 operands, got 0"),

@@ -30,7 +30,7 @@ from tcp_eqsat.lang.procedural import Array, Procedure, Scalar, Writer
 from tcp_eqsat.lang.program import Node
 from tcp_eqsat.lang.scalar import ScalarFunction
 from tcp_eqsat.lang.scalar import scalar_op_named as _op
-from tcp_eqsat.lang.types import I64, U64, DType, Shape, TensorType, TupleType, Type, numbers
+from tcp_eqsat.lang.types import F8E8M0FNU, I64, U64, DType, Shape, TensorType, TupleType, Type, numbers
 
 
 def index_array(values: np.ndarray) -> np.ndarray:
@@ -207,6 +207,11 @@ def _windows_shape(a: WindowAxes, layout: _Layout, indices: Shape, sizes: Shape)
     return tuple(shape[axis] for axis in range(len(shape)))
 
 
+def _nothing(dtype: DType) -> float:
+    """What stands where an operand has no element: 0, or 2**-127 in f8e8m0fnu, which has none. All bits are 0."""
+    return 2.0**-127 if dtype == F8E8M0FNU else 0
+
+
 def _gather_reference(a: GatherAttributes, result: TensorType, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     layout = _layout(a, x.ndim, indices.ndim)
     starts = _starts(a, indices)
@@ -227,7 +232,7 @@ def _gather_procedure(a: GatherAttributes, operands: tuple[TensorType, ...], res
     w = Writer(operands, results)
     x, indices = w.operands
     (out,) = w.results
-    layout = _layout(a, x.type.rank, indices.type.rank)
+    layout, nothing = _layout(a, x.type.rank, indices.type.rank), _nothing(x.type.dtype)
     with w.loops([out.type.shape[axis] for axis in layout.numbering]) as numbers:
         starts = _load_starts(w, a, layout, indices, numbers)
         doubtful: dict[int, Scalar] = {}
@@ -253,7 +258,7 @@ def _gather_procedure(a: GatherAttributes, operands: tuple[TensorType, ...], res
                     return
                 inside = _all(w, [c for axis in doubtful
                                   for c in (place[axis] >= 0, place[axis] < w.extent(x.type.shape[axis]))])
-                w.choose(inside, lambda: w.store(out, to, w.load(x, place)), lambda: w.store(out, to, 0))
+                w.choose(inside, lambda: w.store(out, to, w.load(x, place)), lambda: w.store(out, to, nothing))
 
         if doubtful:
             w.choose(_all(w, list(doubtful.values())), lambda: copy(False), lambda: copy(True))
@@ -283,7 +288,7 @@ gather_op = define_op(
     "gather", operands="x indices", attributes=GatherAttributes, infer=_infer_gather, reference=_gather_reference,
     pointful=PROCEDURAL, procedure=_gather_procedure, derivative=_gather_derivative,
     doc="Windows of the first operand at starts that the second gives. With `clamped`, starts are moved so that "
-        "windows lie inside. Elements that lie outside are 0; a negative start is outside.",
+        "windows lie inside. Elements that lie outside are 0 (2**-127 in f8e8m0fnu); a negative start is outside.",
 )
 
 # Scatter
@@ -535,13 +540,13 @@ def _dynamic_slice_procedure(a: DynamicSliceAttributes, operands: tuple[TensorTy
     w = Writer(operands, results)
     x, *starts = w.operands
     (out,) = w.results
-    firsts = _write_starts(w, x.type.shape, a.sizes, starts)
+    firsts, nothing = _write_starts(w, x.type.shape, a.sizes, starts), _nothing(x.type.dtype)
     doubtful = [axis for axis, size in enumerate(a.sizes) if less_equal(size, x.type.shape[axis]) is not True]
     with w.loops(a.sizes) as at:
         place = [first + n for first, n in zip(firsts, at, strict=True)]
         if doubtful:
             inside = _all(w, [place[axis] < w.extent(x.type.shape[axis]) for axis in doubtful])
-            w.choose(inside, lambda: w.store(out, at, w.load(x, place)), lambda: w.store(out, at, 0))
+            w.choose(inside, lambda: w.store(out, at, w.load(x, place)), lambda: w.store(out, at, nothing))
         else:
             w.store(out, at, w.load(x, place))
     return w.finish()
@@ -557,7 +562,8 @@ dynamic_slice_op = define_op(
     reference=_dynamic_slice_reference, pointful=PROCEDURAL, procedure=_dynamic_slice_procedure,
     derivative=_dynamic_slice_derivative,
     doc="A window of the operand at a start that the other operands give, one for each axis. Starts are moved so that "
-        "it lies inside, negative ones to 0; where the operand is smaller than the window, the rest is 0.",
+        "it lies inside, negative ones to 0; where the operand is smaller than the window, the rest is 0 (2**-127 in "
+        "f8e8m0fnu).",
 )
 
 

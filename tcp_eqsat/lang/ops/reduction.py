@@ -14,9 +14,9 @@ from tcp_eqsat.lang.ops.builders import map_scalar, reduce, splat, view
 from tcp_eqsat.lang.ops.labels import check_labels, check_reduced, gather_labels, label_indices
 from tcp_eqsat.lang.pointful import Expr, Fold, Operand, converted
 from tcp_eqsat.lang.program import Node
-from tcp_eqsat.lang.scalar import ScalarOp
+from tcp_eqsat.lang.scalar import ScalarOp, evaluate_op
 from tcp_eqsat.lang.scalar import scalar_op_named as _op
-from tcp_eqsat.lang.types import F32, TensorType, Type, dtype_of, numbers
+from tcp_eqsat.lang.types import C128, F32, F64, TensorType, Type, dtype_of, numbers
 
 
 def _infer(operands: tuple[Type, ...], attributes: ReduceAttributes) -> TensorType:
@@ -46,13 +46,14 @@ def fold_axes(operation: ScalarOp, array: np.ndarray, axes: tuple[int, ...]) -> 
                            *(array.shape[a] for a in kept)))
     assert operation.identity is not None
     dtype = dtype_of(array.dtype)
-    work = np.dtype(np.float64) if dtype.is_float else array.dtype
+    wide = F64 if dtype.is_float else C128 if dtype.is_complex else dtype
+    work = wide.numpy
     with np.errstate(all="ignore"):
         total = np.full(moved.shape[1:], operation.identity(dtype), dtype=work)
         if operation.name == "add":
             return convert_array(total + moved.sum(0, dtype=work), dtype)
         for part in moved.astype(work):
-            total = np.asarray(operation.reference(total, part), work)
+            total = evaluate_op(operation, wide, total, part)
         return convert_array(total, dtype)
 
 

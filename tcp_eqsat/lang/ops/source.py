@@ -49,8 +49,8 @@ constant_op = define_op(
 
 def _infer_iota(operands: tuple[Type, ...], attributes: IotaAttributes) -> TensorType:
     found = attributes.type
-    if found.dtype.kind is Kind.BOOL:
-        raise TypeMismatch("iota requires a numeric dtype, got bool")
+    if found.dtype.kind in (Kind.BOOL, Kind.QUANTIZED):
+        raise TypeMismatch(f"iota requires a numeric dtype, got {found.dtype}")
     if not 0 <= attributes.axis < found.rank:
         raise TypeMismatch(f"iota requires an axis of {found}, got {attributes.axis}")
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, ScalarExpr, apply, literal, scalar_op
+from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, Number, ScalarExpr, apply, literal, scalar_op
 from tcp_eqsat.lang.scalars.fused import fused
 from tcp_eqsat.lang.scalars.typing import any_dtype, floats, numbers
 from tcp_eqsat.lang.types import DType, integer_range
@@ -124,16 +124,16 @@ fma = scalar_op(
 )
 
 
-def _least(dtype: DType) -> float | int | bool:
-    if dtype.is_float:
-        return -math.inf
-    return integer_range(dtype)[0]
+def _least(dtype: DType) -> Number:
+    if dtype.is_complex:
+        return complex(-math.inf, -math.inf)
+    return -math.inf if dtype.is_float else integer_range(dtype)[0]
 
 
-def _greatest(dtype: DType) -> float | int | bool:
-    if dtype.is_float:
-        return math.inf
-    return integer_range(dtype)[1]
+def _greatest(dtype: DType) -> Number:
+    if dtype.is_complex:
+        return complex(math.inf, math.inf)
+    return math.inf if dtype.is_float else integer_range(dtype)[1]
 
 
 def _of_absolute(g: ScalarExpr, x: ScalarExpr) -> ScalarExpr:
