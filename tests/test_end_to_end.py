@@ -11,7 +11,10 @@ import tcp_eqsat as tcp
 from benchmarks.models import MODELS, Model, attention_block, bert
 from tcp_eqsat.compare import compare
 from tcp_eqsat.demo import PROGRAMS, bundled
+from tcp_eqsat.errors import ShapeMismatch
+from tcp_eqsat.lang.dims import symbol
 from tcp_eqsat.lang.reference import evaluate
+from tcp_eqsat.lang.specialise import substitute_symbols
 from tcp_eqsat.pipeline import Compiled
 
 SIZES = {"b": 3, "s": 5}
@@ -88,6 +91,39 @@ def test_bert_encoders_equal_the_reference_without_reshapes(layers: int) -> None
     assert not any(node.op.name == "reshape" for nodes in view.classes for node in nodes)
     kernels = [part for part in f.code.llvm.split("\ndefine ") if "@entry(" not in part.split("\n")[0]]
     assert kernels and not any(re.search(r"\b[su](div|rem) ", part) for part in kernels)  # sizes are divided before
+
+
+def test_attention_of_any_size_in_range_is_one_compiled_function() -> None:
+    """b in [1, 4096], s in [1, 512]: corners and random sizes, and a size outside is refused with the range."""
+    model = attention_block(16, 2)
+    ranges = {"b": symbol("b", 1, 4096), "s": symbol("s", 1, 512)}
+    f = tcp.compile(substitute_symbols(model.program.main, ranges))
+    code = f.code
+    random = np.random.default_rng(4)
+    drawn = [tuple(int(np.exp(random.uniform(0, np.log(most)))) for most in (64, 128)) for _ in range(17)]
+    for b, s in ((1, 1), (4096, 1), (1, 512), *drawn):
+        assert_equal_to_reference(f, model, b=b, s=s)
+    assert f.code is code and len({*drawn}) > 12
+    for b, s, requirement in ((0, 3, "b in [1, 4096]"), (4097, 1, "b in [1, 4096]"), (2, 513, "s in [1, 512]"),
+                              (1, 0, "s in [1, 512]")):
+        with pytest.raises(ShapeMismatch, match=re.escape(requirement)) as caught:
+            f(*model.arrays(b=b, s=s))
+        assert f"got f32[{b}, {s}, 16]" in str(caught.value)
+
+
+@pytest.mark.parametrize("in_branch", [False, True])
+def test_numbers_made_of_sizes_do_not_wrap(in_branch: bool) -> None:
+    def volume(x):  # type: ignore[no-untyped-def]
+        cube = x.shape[0] * x.shape[0] * x.shape[0]
+        if in_branch:
+            return tcp.cond(tcp.numpy.sum(x) == 0, lambda: tcp.numpy.size_value(cube, "i64"), lambda: np.int64(-1))
+        return tcp.numpy.size_value(cube, "i64")
+
+    program = tcp.trace(volume, "f32[b, 0]")
+    for f in (tcp.reference(program), tcp.compile(program)):
+        assert int(f(np.zeros((2**20, 0), np.float32))) == 2**60
+        with pytest.raises(ShapeMismatch, match=r"size b\*\*3 must be in .*overflow of 64 bits.* b = 2097152"):
+            f(np.zeros((2**21, 0), np.float32))
 
 
 def test_emitted_program_reads_back_and_computes_the_same() -> None:

@@ -129,7 +129,7 @@ def test_compiled_code_is_native_and_computes_the_reference(dtype: DType, chosen
                     names, found, evaluate(function, arrays), function.results, inexact, strict=True):
                 if not rough:
                     assert same(x, y), (name, str(node.type), sizes, values)
-                elif values == "tame":
+                elif values == "tame" and np.isfinite(y).all():  # a product of many may overflow on the way
                     assert compare(x, y).agrees, (name, str(node.type), sizes)
 
 

@@ -160,6 +160,8 @@ class _Call:
             sizes.bind(symbol, found)
         for guard in self._signature.guards:
             text.require_equal(sizes.value(guard.left), sizes.value(guard.right))
+        for size in self._signature.numbers:
+            text.require(text.compare("sge", sizes.value(size), 0))
         for number, symbol in enumerate(self._signature.symbols):
             text.store("i64", sizes.symbol(symbol), "%sizes", 8 * number)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tcp_eqsat.codegen.call import CompiledCall, Parameter, Signature, callable_class, make_call
@@ -13,7 +13,9 @@ from tcp_eqsat.codegen.functions import ModuleText, Parts, emit_module, find_par
 from tcp_eqsat.codegen.jit import CompiledModule, compile_module
 from tcp_eqsat.codegen.loops import format_nest, verify_nest
 from tcp_eqsat.codegen.target import CpuTarget, host_target
-from tcp_eqsat.lang.plan import Plan, verify_plan
+from tcp_eqsat.lang.dims import INT64_MAX, Size, bounds
+from tcp_eqsat.lang.plan import Control, Kernel, Plan, verify_plan
+from tcp_eqsat.lang.pointful import Position, walk_expr
 from tcp_eqsat.lang.procedure_text import format_procedure
 
 
@@ -73,7 +75,7 @@ def compile_plan(plan: Plan, target: CpuTarget | None = None) -> CompiledFunctio
     verify_plan(plan)
     signature = Signature(
         tuple(Parameter(port.name, port.type) for port in plan.parameters),
-        tuple(port.type for port in plan.results), plan.symbols, plan.guards)
+        tuple(port.type for port in plan.results), plan.symbols, plan.guards, tuple(dict.fromkeys(_numbers(plan))))
     parts = find_parts(plan, target)
     for nest in parts.nests:
         verify_nest(nest)
@@ -88,6 +90,21 @@ def compile_plan(plan: Plan, target: CpuTarget | None = None) -> CompiledFunctio
     function: CompiledFunction = callable_class(CompiledFunction, call.function)(
         plan, parts, made, module, call, times)
     return function
+
+
+def _numbers(plan: Plan) -> Iterator[Size]:
+    """The sizes that kernels compute with and that may be negative or not fit in 64 bits."""
+    for step in plan.steps:
+        if isinstance(step, Control):
+            for body in step.bodies:
+                yield from _numbers(body)
+        elif isinstance(step, Kernel):
+            for definition in step.definitions:
+                for expr in walk_expr(definition.expression):
+                    if isinstance(expr, Position) and not expr.index.terms:
+                        lower, upper = bounds(expr.index.offset)
+                        if lower < 0 or upper > INT64_MAX:
+                            yield expr.index.offset
 
 
 class _Clock:

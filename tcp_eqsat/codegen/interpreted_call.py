@@ -95,7 +95,8 @@ class _Watched:
 class _Sizes:
     """The value of every symbol, found from the shapes of the arguments, whose ranks are right.
 
-    Raises ShapeMismatch where an extent contradicts a type, leaves its range, or breaks a guard.
+    Raises ShapeMismatch where an extent contradicts a type, leaves its range, or breaks a guard, and where a size
+    that the program computes with is negative or too large for 64 bits.
     """
 
     def __init__(self, signature: Signature, shapes: Sequence[tuple[int, ...]]) -> None:
@@ -118,6 +119,8 @@ class _Sizes:
                 raise ShapeMismatch(
                     f"the arguments must have sizes with {guard}, got {self._shown(guard.left, guard.right)}"
                 )
+        for size in signature.numbers:
+            evaluate(size, self.known)
 
     def requirement(self, t: TensorType, besides: int | None = None) -> str:
         """`t` with what is known of its symbols, where parameter `besides` was not the one to tell."""

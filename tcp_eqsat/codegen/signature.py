@@ -61,7 +61,8 @@ Step = Verify | Solve
 class Signature:
     """Parameters and results of a compiled function, and the symbols that their sizes are made of.
 
-    `symbols` gives the order of the values that the entry gets; `guards` are equalities of sizes that must hold.
+    `symbols` gives the order of the values that the entry gets; `guards` are equalities of sizes that must hold, and
+    `numbers` sizes that the program computes with and that must be at least 0 and fit in 64 bits.
     Raises ArgumentError for two parameters of one name, and for a symbol that no parameter's shape tells.
     """
 
@@ -69,6 +70,7 @@ class Signature:
     results: tuple[TensorType, ...]
     symbols: tuple[Symbol, ...] = ()
     guards: tuple[Guard, ...] = ()
+    numbers: tuple[Size, ...] = ()
 
     def __post_init__(self) -> None:
         names = [parameter.name for parameter in self.parameters]
@@ -77,7 +79,7 @@ class Signature:
                 raise ArgumentError(f"parameters must have different names, got {name!r} twice")
         self.require_known(*self.symbols)
         self.require_known(*symbols_of(*(size for t in self.results for size in t.shape)))
-        self.require_known(*symbols_of(*(size for g in self.guards for size in (g.left, g.right))))
+        self.require_known(*symbols_of(*(size for g in self.guards for size in (g.left, g.right)), *self.numbers))
 
     def require_known(self, *symbols: Symbol) -> None:
         """Raises ArgumentError for a symbol that no parameter's shape tells."""

@@ -136,10 +136,11 @@ def tensor(*shape: Size, dtype: DType = F32) -> TensorType:
     return TensorType(dtype, shape)
 
 
-def signature(*parameters: TensorType, results: tuple[TensorType, ...], guards: tuple[Guard, ...] = ()) -> Signature:
+def signature(*parameters: TensorType, results: tuple[TensorType, ...], guards: tuple[Guard, ...] = (),
+              numbers: tuple[Size, ...] = ()) -> Signature:
     symbols = symbols_of(*(size for t in parameters for size in t.shape))
     named = tuple(Parameter(name, t) for name, t in zip("xyzuv", parameters, strict=False))
-    return Signature(named, results, symbols, guards)
+    return Signature(named, results, symbols, guards, numbers)
 
 
 def call(entry: str, of: Signature, implementation: str, **options: Any) -> CompiledCall:
@@ -582,6 +583,17 @@ def test_guards(implementation: str) -> None:
         f(zeros(3, 4), zeros(12))
 
 
+def test_sizes_that_a_program_computes_with(implementation: str) -> None:
+    """Numbers that no array's shape shows are checked too: they must not wrap."""
+    n = symbol("n")
+    f = call("nothing", signature(tensor(b), tensor(n, 0), results=(), numbers=(b - 3, n**3)), implementation)
+    assert f(zeros(3), zeros(2**20, 0)) == ()
+    with pytest.raises(ShapeMismatch, match=r"size b - 3 must be in \[0, 2\*\*63\), got -1 .*with b = 2"):
+        f(zeros(2), zeros(1, 0))
+    with pytest.raises(ShapeMismatch, match=r"size n\*\*3 must be .*overflow of 64 bits\) with n = 2097152"):
+        f(zeros(3), zeros(2**21, 0))
+
+
 def test_results_of_impossible_sizes(implementation: str) -> None:
     big = symbol("n")
     f = call("nothing", signature(tensor(b), results=(tensor(b - 2),)), implementation)
@@ -760,6 +772,7 @@ def test_references_are_balanced(two: CompiledCall) -> None:
         attempt(x, y, out=None)
 
     everything()
+    gc.collect()  # not while we count: what other tests left refers to None
     before = counts()
     for _ in range(50):
         everything()
