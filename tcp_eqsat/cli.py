@@ -285,7 +285,7 @@ def run_tests(
     paths: Annotated[list[Path], typer.Argument(help="MLIR files, or directories of them.", show_default=False)],
     mode: Annotated[TestMode, typer.Option(help="The NumPy reference, machine code, or both.")] = TestMode.REFERENCE,
     pattern: Annotated[str | None, typer.Option("-k", help="Only tests whose name or file contains this.")] = None,
-    processes: Annotated[int, typer.Option(min=1, help="How many run at a time.")] = 2,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="How many run at a time.")] = 2,
     as_json: Json = False, debug: Debug = False,
 ) -> None:
     """Run programs that state what they expect of their own values (`check.expect_eq` and its like)."""

@@ -427,6 +427,7 @@ def test_bad_options_of_one_verb(command, add_file):
     assert_refused(command("run", add_file, "--random", -1), "--random must not be negative, got -1")
     assert_refused(command("optimize", add_file, "--emit", "poetry"), "'--emit'", "'tcp', 'stablehlo', 'kernels'")
     assert_refused(command("optimize", add_file, "-o", add_file / "x", "--emit", "tcp"), "can't write")
+    assert_refused(command("test", add_file, "--processes", 9999), "'--processes'")
     assert_refused(command("run"), "Missing argument")
     assert_refused(command("walk"), "No such command 'walk'")
     assert_refused(command("rules", "walk"), "No such command 'walk'")
