@@ -373,7 +373,7 @@ def _cotangents(op: ScalarOp, operands: Sequence[DType], result: DType) -> str:
     names = ("g", *op.operands)
     parts = [None if x is None else format_expression(x, names) for x in op.derivative(parameter(0, result), *given)]
     if len(parts) == 1:
-        return f"`{parts[0]}`"
+        return "none" if parts[0] is None else f"`{parts[0]}`"
     return "; ".join(f"{name}: {'none' if part is None else f'`{part}`'}"
                      for name, part in zip(op.operands, parts, strict=True))
 

@@ -186,11 +186,11 @@ def _scalar_part(expr: ScalarApply, number: int, tangent: ScalarExpr, arguments:
                  ) -> ScalarExpr | None:
     """What one argument contributes.
 
-    Within a dtype the derivative is a factor (or conj), which is its own transpose; between dtypes it is transposed.
+    Of real numbers within a dtype the derivative is a factor, which is its own transpose; any other is transposed.
     """
     derivative = expr.op.derivative
     assert callable(derivative)
-    if tangent.dtype == expr.dtype:
+    if tangent.dtype == expr.dtype and not expr.dtype.is_complex:
         return derivative(tangent, *arguments)[number]
     signature = (expr.dtype, *(x.dtype for x in arguments))
     seed, *own = (scalar_parameter(i, dtype) for i, dtype in enumerate(signature))

@@ -5,7 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+import tcp_eqsat as tcp
 from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.frontends import array_api as xp
 from tcp_eqsat.lang.apart import take_apart
 from tcp_eqsat.lang.complex_functions import function_parts
 from tcp_eqsat.lang.dims import symbol
@@ -233,3 +235,21 @@ def test_cotangents_of_complex_operands(name):
     cotangents = [None if f is None else f.evaluate(g, *arrays) for f in scalar_vjp(function_of(op, *dtypes))]
     found = sum((c * d).real for c, d in zip(cotangents, directions, strict=True) if c is not None)
     np.testing.assert_allclose(found, moved, rtol=1e-4, atol=1e-6)
+
+
+def test_second_derivative_of_the_absolute_value():
+    """d2|x + iy| / dx2 is y2 / |x + iy|^3, and 0 at 0."""
+    def length(x, y):
+        return xp.sum(xp.abs(xp.complex(x, y)))
+
+    def curvature(x, y):
+        return tcp.grad(lambda x: xp.sum(tcp.grad(lambda x: length(x, y))(x)))(x)
+
+    def pushed(x, y):
+        return tcp.jvp(tcp.grad(lambda x: length(x, y)))((x,), (np.ones(3),))[1]
+
+    x, y = np.array([3.0, 0.5, 0.0]), np.array([4.0, -1.2, 0.0])
+    expected = [16 / 125, 1.44 / 1.3**3, 0]
+    for function in (curvature, pushed):
+        found = tcp.reference(tcp.trace(function, "f64[3]", "f64[3]"))(x, y)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

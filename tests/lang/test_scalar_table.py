@@ -244,7 +244,7 @@ def test_derivative_is_the_limit_of_difference_quotients(op):
         above, below = ([v + h * sign if i == n else v for i, v in enumerate(x)] for sign in (1, -1))
         slope = (evaluate_op(op, dtype, *above).astype(np.float64) - evaluate_op(op, dtype, *below)) / (2 * h)
         if part is None:
-            assert op.derivative is NOT_DIFFERENTIABLE and (slope == 0).all()
+            assert (slope == 0).all()
             continue
         found = part.evaluate(g, *x)
         assert found.dtype == np.float64

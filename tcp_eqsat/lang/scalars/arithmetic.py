@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tcp_eqsat.lang.scalar import NOT_DIFFERENTIABLE, Number, ScalarExpr, apply, literal, scalar_op
+from tcp_eqsat.lang.scalar import Number, ScalarExpr, apply, literal, scalar_op
 from tcp_eqsat.lang.scalars.fused import fused
 from tcp_eqsat.lang.scalars.typing import any_dtype, floats, numbers
 from tcp_eqsat.lang.types import DType, integer_range
@@ -95,7 +95,7 @@ absolute = scalar_op(
 sign = scalar_op(
     "sign", "x", infer=numbers("sign"),
     reference=lambda x: np.where(x == 0, x, np.sign(x)) if np.asarray(x).dtype.kind == "f" else np.sign(x),
-    emit=lambda b, x: _emit_sign(b, x), derivative=NOT_DIFFERENTIABLE,
+    emit=lambda b, x: _emit_sign(b, x), derivative=lambda g, x: (_of_sign(g, x),),
     doc="-1, 0 or 1 by sign; zeros keep their sign, NaN stays NaN. Complex: x / |x|, and 0 at 0.",
 )
 maximum = scalar_op(
@@ -141,6 +141,16 @@ def _of_absolute(g: ScalarExpr, x: ScalarExpr) -> ScalarExpr:
     if not x.dtype.is_complex:
         return g * apply("sign", x)
     return apply("complex", g, literal(0, g.dtype)) * apply("conj", apply("sign", x))
+
+
+def _of_sign(g: ScalarExpr, x: ScalarExpr) -> ScalarExpr | None:
+    """Complex numbers: what is across x, by the length of x; nothing at 0."""
+    if not x.dtype.is_complex:
+        return None
+    sign, size = apply("sign", x), apply("abs", x)
+    zero = literal(0, size.dtype)
+    across = apply("imag", g * sign) / apply("where", apply("equal", size, zero), literal(1, size.dtype), size)
+    return apply("complex", zero, across) * apply("conj", sign)
 
 
 def _of_winner(g: ScalarExpr, x: ScalarExpr, y: ScalarExpr, direction: str) -> tuple[ScalarExpr, ScalarExpr]:
