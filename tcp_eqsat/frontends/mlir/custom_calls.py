@@ -10,6 +10,7 @@ from tcp_eqsat.frontends.mlir.calls import call
 from tcp_eqsat.frontends.mlir.expectations import CHECK_CALLS
 from tcp_eqsat.frontends.mlir.hlo_elementwise import CHLO_ELEMENTWISE, ELEMENTWISE
 from tcp_eqsat.frontends.mlir.hlo_indexing import CHLO_INDEXING, greatest
+from tcp_eqsat.frontends.mlir.known import known_array
 from tcp_eqsat.frontends.mlir.scalar_region import scalar_functions
 from tcp_eqsat.frontends.mlir.scope import Claim, Content, tensor_parts, tensors_of
 from tcp_eqsat.frontends.mlir.site import Lowering, Site
@@ -17,15 +18,23 @@ from tcp_eqsat.frontends.mlir.symbolic import assume, is_false
 from tcp_eqsat.frontends.mlir.tree import Symbol
 from tcp_eqsat.lang.ops.bit_builders import random_bits
 from tcp_eqsat.lang.ops.window_builders import WindowShape, reduce_window
+from tcp_eqsat.lang.program import Node
 
 
 def _shape_assertion(site: Site) -> tuple[Content, ...]:
-    """A claim of sizes, which are learned; the other operands are for the message."""
+    """A claim of sizes, which are learned or checked; the other operands are for the message."""
     found = site.content(0)
     if isinstance(found, Claim):
-        if is_false(found):
-            message = site.word("error_message", "a shape assertion fails")
-            raise VerificationError(f"{site.name}: {message[:200]}")
+        holds = not is_false(found)
+    else:
+        known = known_array(found) if isinstance(found, Node) else None
+        if known is None:
+            raise VerificationError(f"{site.name} requires a comparison of sizes that follow from shapes")
+        holds = bool(known.all())
+    if not holds:
+        message = site.word("error_message", "a shape assertion fails")
+        raise VerificationError(f"{site.name}: {message[:200]}")
+    if isinstance(found, Claim):
         assume(site, found)
     return ()
 

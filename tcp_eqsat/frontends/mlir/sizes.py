@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from tcp_eqsat.errors import ShapeMismatch
 from tcp_eqsat.lang.dims import (
@@ -20,6 +21,9 @@ from tcp_eqsat.lang.dims import (
     Size,
     Symbol,
     equal,
+    less_equal,
+    maximum,
+    minimum,
     substitute,
     symbol,
     symbol_dim,
@@ -59,6 +63,7 @@ class Sizes:
             found.name: -1 for size in answers.sizes.values() for found in symbols_of(size)
         }
         self._unifier = Unifier(lambda found: self._order.get(found.name, len(self._order)))
+        self._guards: list[Guard] = []
         self.version = 0
         """How often something was learned in this pass."""
 
@@ -98,16 +103,34 @@ class Sizes:
         return equal(left, right)
 
     def assume_at_least(self, size: Size, bound: int) -> None:
-        """Learns the least value of an unknown; what contradicts, or is no unknown, is left."""
+        """Learns that a size is at least a number, as `assume_within`."""
         self.assume_within(size, bound, LARGEST)
 
     def assume_within(self, size: Size, least: int, most: int) -> None:
-        """Learns the range of an unknown; what contradicts, or is no unknown, is left."""
+        """Learns the range of a size: of its unknown, where it has one and is linear in it, else by a guard.
+
+        A size may be negative here, and `LARGEST` means no upper end. What contradicts is left.
+        """
         size = self.resolve(size)
-        for found in symbols_of(size):
-            lower, upper = max(found.lower, least), min(found.upper, most)
-            if size is symbol_dim(found) and lower <= upper and (lower, upper) != (found.lower, found.upper):
-                self.assume_equal(size, symbol(found.name, lower, upper, found.divisor))
+        if isinstance(size, int) or self._is_within(size, least, most):
+            return
+        line = _line(size)
+        if line is None:
+            guard = Guard(maximum(size if most == LARGEST else minimum(size, most), least), size)
+            if guard not in self._known.guards and guard not in self._guards:
+                self._guards.append(guard)
+                self.version += 1
+            return
+        found, slope, constant = line
+        ends = [Fraction(least - constant) / slope, None if most == LARGEST else Fraction(most - constant) / slope]
+        low, high = ends if slope > 0 else reversed(ends)
+        lower = found.lower if low is None else max(found.lower, math.ceil(low))
+        upper = found.upper if high is None else min(found.upper, math.floor(high))
+        if lower <= upper and (lower, upper) != (found.lower, found.upper):
+            self.assume_equal(symbol_dim(found), symbol(found.name, lower, upper, found.divisor))
+
+    def _is_within(self, size: Size, least: int, most: int) -> bool:
+        return less_equal(least, size) is True and (most == LARGEST or less_equal(size, most) is True)
 
     def assume_multiple(self, size: Size, divisor: int) -> None:
         """Learns that an unknown is a multiple of a positive number; what is no unknown is left."""
@@ -128,12 +151,26 @@ class Sizes:
                     names[found.name] = symbol(name, found.lower, found.upper, found.divisor)
         guards = (
             Guard(substitute(guard.left, names), substitute(guard.right, names))
-            for guard in (*self._known.guards, *self._unifier.guards)
+            for guard in (*self._known.guards, *self._unifier.guards, *self._guards)
         )
         return Answers(
             {place: substitute(size, names) for place, size in sizes.items()},
-            tuple(dict.fromkeys(guards)),
+            tuple(dict.fromkeys(guard for guard in guards if not equal(guard.left, guard.right))),
         )
 
     def _appearance(self, found: Symbol) -> int:
         return self._order.get(found.name, len(self._order))
+
+
+def _line(size: Size) -> tuple[Symbol, Fraction, int] | None:
+    """The symbol, slope and constant of a size that is linear in its only symbol."""
+    found = symbols_of(size)
+    if len(found) != 1:
+        return None
+    (each,) = found
+    constant, ahead = (substitute(size, {each.name: n}) for n in (0, each.divisor))
+    if not isinstance(constant, int) or not isinstance(ahead, int) or constant == ahead:
+        return None
+    if not equal((size - constant) * each.divisor, symbol_dim(each) * (ahead - constant)):
+        return None
+    return each, Fraction(ahead - constant, each.divisor), constant

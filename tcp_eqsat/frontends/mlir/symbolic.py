@@ -133,20 +133,21 @@ def _compare(site: Site) -> Claim | None:
     return Claim(site.word("comparison_direction"), known[0].sizes[0], known[1].sizes[0])
 
 
-_MIRRORED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
+_MIRRORED = {"LT": "GT", "LE": "GE"}
 
 
 def assume(site: Site, claim: Claim) -> None:
-    """Learns what a claim says where sizes can state it; the rest is left to whoever runs the program."""
+    """Learns what a claim says of sizes, or has it checked when they are known."""
     left, right, direction = claim.left, claim.right, claim.direction
     if direction == "EQ":
         if right != 0 or not _learn_divisor(site, left):
             site.assume_equal(left, right)
         return
-    if isinstance(left, int):
-        left, right, direction = right, left, _MIRRORED.get(direction, direction)
-    if isinstance(right, int) and direction in ("GE", "GT"):
-        site.scope.sizes.assume_at_least(left, right + (direction == "GT"))
+    if direction == "NE":
+        left, right, direction = maximum(left - right, right - left), 0, "GT"
+    if direction in ("LT", "LE"):
+        left, right, direction = right, left, _MIRRORED[direction]
+    site.scope.sizes.assume_at_least(left - right, int(direction == "GT"))
 
 
 def _learn_divisor(site: Site, remainder: Size) -> bool:
