@@ -9,10 +9,21 @@ from typing import Any
 import numpy as np
 
 import tcp_eqsat as tcp
-from tcp_eqsat.lang.op import bind_sizes
-from tcp_eqsat.lang.program import Function
+from tcp_eqsat.lang.op import bind_sizes, regions_of
+from tcp_eqsat.lang.program import Function, Node
 
 xp = tcp.numpy
+
+
+def loops(function: Function) -> list[Node]:
+    """The nodes with regions, those inside of regions included."""
+    found = []
+    for node in function.nodes():
+        regions = regions_of(node.attributes)
+        found += [node] if regions else []
+        for region in regions:
+            found += loops(Function("region", region.parameters, region.results))
+    return found
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import tcp_eqsat.lang.ops  # noqa: F401  (fills the tables)
 from tcp_eqsat.errors import TypeMismatch
+from tcp_eqsat.lang import reference
 from tcp_eqsat.lang.dims import Dim, Size, equal, evaluate, exact_divide, less_equal, symbol, symbols_of
 from tcp_eqsat.lang.float_format import float_limits
 from tcp_eqsat.lang.narrow import convert_array
@@ -839,6 +840,18 @@ def random_program(
     for _ in range(size):
         extend(maker, generator.choices(names, weights)[0])
     return Sample(seed, size, _function(maker, random.Random(f"results {seed}")), frozenset(maker.rough))
+
+
+def assert_sample_computed(sample: Sample, compiled: Callable[..., Any], variants: int = 3) -> None:
+    """What a compiled sample gives of tame arrays is close to the reference, dtype by dtype."""
+    for variant in range(variants):
+        arrays = sample.arrays(variant, "tame")
+        found = compiled(*arrays)
+        expected = reference.evaluate(sample.function, arrays)
+        for x, y in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
+            assert x.dtype == y.dtype
+            np.testing.assert_allclose(
+                x.astype(np.float64), y.astype(np.float64), rtol=1e-4, atol=1e-4, err_msg=f"{sample.seed} {variant}")
 
 
 def single_operation(

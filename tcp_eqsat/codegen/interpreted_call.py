@@ -225,7 +225,7 @@ def _shared(given: Any) -> np.ndarray:
     """An array by DLPack, or as the object itself makes one: DLPack can't name the dtypes of `ml_dtypes` to NumPy."""
     try:
         return np.from_dlpack(given)
-    except Exception:
+    except Exception:  # the exporter's own; it is raised again where there is no other way
         if not hasattr(given, "__array__"):
             raise
         return np.asarray(given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -66,13 +67,13 @@ class Atom(Immutable):
         """Terms that a floor is near to, and the range of the error to add; None for others."""
         return None
 
+    @abstractmethod
     def value(self, bindings: Mapping[str, int]) -> int:
         """The value under `bindings`, which bind every symbol."""
-        raise NotImplementedError
 
+    @abstractmethod
     def substitute(self, mapping: Mapping[str, Any]) -> Any:
         """The size with symbols replaced by name; `mapping` gives sizes."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.text

@@ -84,21 +84,12 @@ class Kernel:
         return tuple(buffer for _, buffer in self.outputs)
 
 
-@dataclass(frozen=True)
-class Routine:
-    """An operation that a procedure computes: `operands` and `results` are the buffers of its arrays, in order.
+class _WholeOperation:
+    """A step that is one operation over buffers in memory."""
 
-    in_place  (operand, result) by number: the result takes the operand's place, and what the procedure copies from one
-              to the other stays where it is
-    """
-
-    name: str
     op: Op
-    attributes: Any
-    procedure: Procedure = field(repr=False)
     operands: tuple[str, ...]
     results: tuple[str, ...]
-    in_place: tuple[tuple[int, int], ...] = ()
 
     @property
     def loads(self) -> tuple[str, ...]:
@@ -115,7 +106,24 @@ class Routine:
 
 
 @dataclass(frozen=True)
-class Control:
+class Routine(_WholeOperation):
+    """An operation that a procedure computes: `operands` and `results` are the buffers of its arrays, in order.
+
+    in_place  (operand, result) by number: the result takes the operand's place, and what the procedure copies from one
+              to the other stays where it is
+    """
+
+    name: str
+    op: Op
+    attributes: Any
+    procedure: Procedure = field(repr=False)
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    in_place: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Control(_WholeOperation):
     """An operation that runs the regions among its attributes.
 
     `bodies` are the plans of its regions, in the order of `regions_of(attributes)`. Their parameters and results are
@@ -133,19 +141,6 @@ class Control:
     operands: tuple[str, ...]
     results: tuple[str, ...]
     in_place: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def loads(self) -> tuple[str, ...]:
-        """The buffers read, once each."""
-        return tuple(dict.fromkeys(self.operands))
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        return self.results
-
-    @property
-    def origin(self) -> str:
-        return self.op.name
 
 
 Step = Kernel | Routine | Control

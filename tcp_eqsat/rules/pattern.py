@@ -9,6 +9,7 @@ twice. Patterns are immutable, hashable, compared by structure, and print as the
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -85,8 +86,9 @@ class Pattern:
     def __neg__(self) -> Apply:
         return apply("negative", self)
 
+    @abstractmethod
     def _text(self, binding: int) -> str:
-        raise NotImplementedError
+        """The pattern as text, in brackets where what is around it binds more tightly than `binding`."""
 
     def __str__(self) -> str:
         return self._text(0)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from plans import PlanWriter, tensor
-from programs import single_operation
+from programs import assert_sample_computed, single_operation
 
 import tcp_eqsat as tcp
 from tcp_eqsat.codegen.compile import CompiledFunction, compile_plan
@@ -21,7 +21,6 @@ from tcp_eqsat.lang.plan import Plan, Role, Routine
 from tcp_eqsat.lang.plan_reference import evaluate_plan
 from tcp_eqsat.lang.procedural import Procedure, Writer
 from tcp_eqsat.lang.program import Function, Node
-from tcp_eqsat.lang.reference import evaluate
 from tcp_eqsat.lang.scalar import scalar_op_named
 from tcp_eqsat.lang.types import BOOL, F32, I32, I64, TensorType
 
@@ -66,14 +65,7 @@ def test_operations(name: str, target: str) -> None:
         if not {s.name for s in sample.function.symbols} >= set(sample.sizes(seed)):
             continue
         function = compile_plan(tcp.optimize(sample.function).plan, cpu_target(target))
-        for variant in range(3):
-            arrays = sample.arrays(variant, "tame")
-            found = function(*arrays)
-            expected = evaluate(sample.function, arrays)
-            for x, y in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
-                assert x.dtype == y.dtype
-                np.testing.assert_allclose(
-                    x.astype(np.float64), y.astype(np.float64), rtol=1e-4, atol=1e-4, err_msg=f"{seed} {variant}")
+        assert_sample_computed(sample, function)
 
 
 def collatz() -> Procedure:

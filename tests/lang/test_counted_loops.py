@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from control_programs import loops
 from programs import random_program
 
 from tcp_eqsat.lang.dims import symbol
 from tcp_eqsat.lang.loops import capture_unchanged
-from tcp_eqsat.lang.op import regions_of
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.control import if_, scan, while_
 from tcp_eqsat.lang.program import Function, Node
@@ -25,17 +25,6 @@ def parameter(name: str, number: int, dtype: DType, *shape: object) -> Node:
 
 def scalar(name: str, *operands: Node) -> Node:
     return builders.map_scalar(scalar_op_named(name), *operands)
-
-
-def loops(function: Function) -> list[Node]:
-    """The nodes with regions, those inside of regions included."""
-    found = []
-    for node in function.nodes():
-        regions = regions_of(node.attributes)
-        found += [node] if regions else []
-        for region in regions:
-            found += loops(Function("region", region.parameters, region.results))
-    return found
 
 
 def assert_same(function: Function, *arrays: np.ndarray) -> Function:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from control_programs import loops
 
 import tcp_eqsat as tcp
 from tcp_eqsat.lang.counting import Line, count_turns
 from tcp_eqsat.lang.loops import capture_unchanged, raise_counted
-from tcp_eqsat.lang.op import regions_of
 from tcp_eqsat.lang.ops import builders
 from tcp_eqsat.lang.ops.attributes import ScanAttributes
 from tcp_eqsat.lang.ops.control import while_
@@ -36,16 +36,6 @@ def scalar(name: str, *operands: Node) -> Node:
 
 def number(value: int, dtype: DType = I32) -> Node:
     return builders.scalar_constant(value, dtype)
-
-
-def loops(function: Function) -> list[Node]:
-    found = []
-    for node in function.nodes():
-        regions = regions_of(node.attributes)
-        found += [node] if regions else []
-        for region in regions:
-            found += loops(Function("region", region.parameters, region.results))
-    return found
 
 
 def raised(results: Sequence[Node]) -> tuple[Function, list[Node]]:
