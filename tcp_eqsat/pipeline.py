@@ -1,6 +1,7 @@
 """From a program to compiled code: the only module that knows every stage.
 
-    freeze -> expand -> take apart -> refine axes -> saturate -> extract -> lower -> emit -> assemble
+    freeze -> expand -> raise loops -> take apart -> refine axes -> saturate -> extract -> update in place
+    -> schedule -> emit -> compile -> wrap
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,12 +70,6 @@ def _unflatten(tree: Tree, leaves: Iterator[Any]) -> Any:
     if tree.kind is dict:
         return dict(zip(tree.keys, parts, strict=True))
     return tree.kind(*parts) if hasattr(tree.kind, "_fields") else tree.kind(parts)
-
-
-def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
-    """The value with a function of each leaf in its place."""
-    leaves, tree = flatten(value)
-    return unflatten(tree, [function(x) for x in leaves])
 
 
 def check_form(what: str, required: Tree, found: Tree) -> None:

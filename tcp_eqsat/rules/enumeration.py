@@ -74,11 +74,6 @@ def _applies(pattern: Pattern) -> bool:
     return all(map(_applies, pattern.operands))
 
 
-def _is_truth(pattern: Pattern) -> bool:
-    return isinstance(pattern, Apply) and isinstance(pattern.operation, ScalarOp) \
-        and signature(pattern.operation)[1] is not None
-
-
 def _value(pattern: Pattern, inputs: Mapping[str, np.ndarray], form: TinyFormat) -> np.ndarray:
     if isinstance(pattern, TensorVariable):
         return inputs[pattern.name]

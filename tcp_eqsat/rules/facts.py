@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tcp_eqsat.lang.types import BOOL, DType
+from tcp_eqsat.lang.types import DType
 from tcp_eqsat.rules.condition import ALWAYS, Condition, Fact, dtype_predicate
 from tcp_eqsat.rules.functions import (
     abs,
@@ -92,12 +92,6 @@ def is_integer(dtype: DType) -> bool:
 def is_signed(dtype: DType) -> bool:
     """The tensor is of a dtype with negative numbers."""
     return dtype.is_signed
-
-
-@dtype_predicate
-def is_bool(dtype: DType) -> bool:
-    """The tensor is of dtype bool."""
-    return dtype == BOOL
 
 
 x, y, c, v = variables("x y c v")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tcp_eqsat.lang.dims import Size, bounds, divides, equal
+from tcp_eqsat.lang.dims import Size, bounds, equal
 from tcp_eqsat.lang.scalar import ScalarOp
 from tcp_eqsat.lang.types import Shape, TensorType, is_float_array
 from tcp_eqsat.rules.attribute import Sort, attribute_function, same_value
@@ -154,12 +154,6 @@ def distinct(left: int, right: int) -> bool:
 def static(size: Size) -> bool:
     """The size is a number."""
     return type(size) is int
-
-
-@predicate(SIZE, SIZE)
-def divides_size(divisor: Size, size: Size) -> bool:
-    """The size is provably a multiple of the divisor."""
-    return divides(divisor, size)
 
 
 # Conditions on operations and numbers ---------------------------------------------------------------------
